@@ -1,0 +1,26 @@
+"""Predict how fast a distributed deep-learning job runs, what memory, money and energy it takes.
+
+>>> import perfmodel
+>>> sorted(perfmodel.__all__)[:3]
+['InputError', 'PerfModelError', 'check']
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from perfmodel.api import check, explain, list_items, predict, report, show
+    from perfmodel.errors import InputError, PerfModelError
+
+__version__ = "0.1.0"
+__all__ = ["InputError", "PerfModelError", "check", "explain", "list_items", "predict", "report", "show"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import on first use, so that the command line starts fast."""
+    if name not in __all__:
+        raise AttributeError(f"module 'perfmodel' has no attribute {name!r}")
+    from perfmodel import api, errors
+
+    return getattr(errors if name.endswith("Error") else api, name)

@@ -1,0 +1,146 @@
+"""The commands, and what happens around them: output, exit codes, errors without tracebacks."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from perfmodel.cli.options import FormatName, HardwareName, JobOptions, OutputFile, WorkloadName, with_job_options
+
+if TYPE_CHECKING:
+    from perfmodel.report.report import Format, Report
+
+FAILED, BAD_INPUT, INTERNAL = 1, 2, 70
+
+app = typer.Typer(
+    no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False, rich_markup_mode=None,
+    help="Predict how fast a distributed deep-learning job runs, and what memory, money and energy it takes.",
+)  # fmt: skip
+
+
+@app.callback()
+def _common(
+    *,
+    debug: Annotated[bool, typer.Option("--debug", help="Show a traceback where something breaks.")] = False,
+) -> None:
+    """Take the options of all commands; ``main`` reads --debug itself, before anything can break."""
+
+
+@app.command()
+@with_job_options
+def predict(
+    workload: WorkloadName, hardware: HardwareName, job: JobOptions,
+    form: FormatName = "table", output: OutputFile = None,
+) -> None:  # fmt: skip
+    """Predict one training step: time, throughput, MFU, memory per stage, bounds, breakdown.
+
+    Exits with 1 where the job does not fit in memory.
+    """
+    from perfmodel import api
+
+    prediction = api.predict(workload, hardware, strategy=job.strategy, sets=job.sets, **job.settings)
+    _write(api.report(prediction), form, output)
+    if not prediction.fits:
+        raise typer.Exit(FAILED)
+
+
+@app.command()
+@with_job_options
+def explain(
+    workload: WorkloadName, hardware: HardwareName, job: JobOptions,
+    term: Annotated[str | None, typer.Argument(metavar="TERM", help="Only terms whose name contains this.")] = None,
+    form: FormatName = "table", output: OutputFile = None,
+) -> None:  # fmt: skip
+    """Trace each term of a prediction to its equation, its inputs with file and line, and its reference."""
+    from perfmodel import api
+
+    prediction = api.predict(workload, hardware, strategy=job.strategy, sets=job.sets, **job.settings)
+    _write(api.explain(prediction, term), form, output)
+
+
+@app.command("list")
+def list_items(
+    kind: Annotated[Literal["hardware", "workloads", "strategies"] | None, typer.Argument(metavar="KIND")] = None,
+    form: FormatName = "table", output: OutputFile = None,
+) -> None:  # fmt: skip
+    """List what the library holds: hardware, workloads, strategies."""
+    from perfmodel import api
+
+    _write(api.list_items(kind), form, output)
+
+
+@app.command()
+def show(
+    name: Annotated[str, typer.Argument(help="Library name or YAML file.")],
+    form: FormatName = "table", output: OutputFile = None,
+) -> None:  # fmt: skip
+    """Show one item with every value, its line, its status and its source."""
+    from perfmodel import api
+
+    _write(api.show(name), form, output)
+
+
+@app.command()
+def check(
+    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="YAML files.")],
+    form: FormatName = "table", output: OutputFile = None,
+) -> None:  # fmt: skip
+    """Lint YAML files: every fault with file, line, column and remedy."""
+    from perfmodel import api
+
+    _write(api.check(files), form, output)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command line; returns the exit code. Faults go to standard error, one line each."""
+    given = sys.argv[1:] if arguments is None else arguments
+    debug = "--debug" in given
+    rest = [word for word in given if word != "--debug"]
+    from perfmodel.errors import PerfModelError
+
+    try:
+        code = app(rest, prog_name="perfmodel", standalone_mode=False)
+        return code if isinstance(code, int) else 0
+    except PerfModelError as error:
+        if debug:
+            raise
+        sys.stderr.write(f"{error}\n")
+        return BAD_INPUT
+    except BrokenPipeError:
+        return 0
+    except (KeyboardInterrupt, typer.Abort):
+        sys.stderr.write("perfmodel: interrupted\n")
+        return 130
+    except Exception as error:
+        if hasattr(error, "format_message"):
+            return _usage(error)
+        if debug:
+            raise
+        sys.stderr.write(f"perfmodel: internal error: {error!r}; --debug shows where\n")
+        return INTERNAL
+
+
+def _usage(error: Exception) -> int:
+    context = getattr(error, "ctx", None)
+    hint = f"; see {context.command_path} --help" if context else ""
+    sys.stderr.write(f"perfmodel: {error.format_message()}{hint}\n")  # type: ignore[attr-defined]
+    return BAD_INPUT
+
+
+def _write(report: Report, form: Format, output: Path | None) -> None:
+    import shutil
+
+    from perfmodel.errors import InputError, Place, Problem
+
+    width = shutil.get_terminal_size((110, 40)).columns
+    text = report.render(form, width=max(width, 80))
+    if output is None:
+        sys.stdout.write(text)
+        return
+    try:
+        Path(output).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InputError([Problem(Place("--output"), str(output), f"cannot be written: {error.strerror}")]) from error

@@ -1,0 +1,97 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+WorkloadName = Annotated[str, typer.Argument(metavar="WORKLOAD", help="Library name or YAML file of the model.")]
+HardwareName = Annotated[str, typer.Argument(metavar="HARDWARE", help="Library name or YAML file of the machine.")]
+FormatName = Annotated[
+    Literal["table", "json", "csv", "markdown"], typer.Option("--format", help="How to write the result.")
+]
+OutputFile = Annotated[Path | None, typer.Option("--output", help="Write here instead of to standard output.")]
+
+
+def _text(name: str, metavar: str, help_text: str) -> Any:
+    return Annotated[str | None, typer.Option(name, metavar=metavar, help=help_text)]
+
+
+_JOB: dict[str, Any] = {
+    "strategy": _text("--strategy", "NAME", "Library name or YAML file of the strategy; the options below override it."),
+    "devices": _text("--devices", "N", "Devices of the job; dp follows where it is not given."),
+    "tp": _text("--tp", "N", "Tensor parallel degree."),
+    "pp": _text("--pp", "N", "Pipeline parallel degree."),
+    "vpp": _text("--vpp", "N", "Virtual pipeline stages (model chunks) on each stage."),
+    "dp": _text("--dp", "N", "Data parallel replicas."),
+    "cp": _text("--cp", "N", "Context parallel degree."),
+    "ep": _text("--ep", "N", "Expert parallel degree."),
+    "zero": _text("--zero", "0-3", "ZeRO stage: states sharded over the replicas."),
+    "shard_group": _text("--shard-group", "N", "Replicas over which ZeRO shards."),
+    "microbatch": _text("--microbatch", "N", "Samples that a replica works on at a time."),
+    "batch": _text("--batch", "N", "Global batch in samples."),
+    "seq": _text("--seq", "N", "Sequence length in tokens."),
+    "precision": _text("--precision", "NAME", "fp32, tf32, fp16, bf16, fp8 …"),
+    "recompute": _text("--recompute", "POLICY", "none, selective or full."),
+    "attention": _text("--attention", "KIND", "unfused or flash."),
+    "schedule": _text("--schedule", "NAME", "1f1b or gpipe."),
+    "sync": _text("--sync", "NAME", "all-reduce."),
+    "sequence_parallel": Annotated[
+        bool | None,
+        typer.Option("--sequence-parallel/--no-sequence-parallel", help="Split norms and residuals over tp."),
+    ],
+    "sets": Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="PATH=VALUE", help="Override anything, as hardware.network.0.latency='3 us'."),
+    ],
+}
+
+
+@dataclass(frozen=True, slots=True)
+class JobOptions:
+    """What the options of a job said."""
+
+    strategy: str | None
+    sets: dict[str, Any]
+    settings: dict[str, Any]
+
+
+def with_job_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give ``command(…, job: JobOptions)`` the options of a job in place of its parameter ``job``."""
+
+    @wraps(command)
+    def run(**given: Any) -> None:
+        job = {name: given.pop(name) for name in _JOB}
+        strategy, sets = job.pop("strategy"), job.pop("sets") or []
+        command(**given, job=JobOptions(strategy, _assignments(sets), _values(job)))
+
+    kept = [p for p in inspect.signature(command, eval_str=True).parameters.values() if p.name != "job"]
+    added = [inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=a) for n, a in _JOB.items()]
+    keyword = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in kept]
+    run.__signature__ = inspect.Signature([*keyword, *added])  # type: ignore[attr-defined]
+    run.__annotations__ = {p.name: p.annotation for p in (*keyword, *added)}
+    return run
+
+
+def _values(texts: dict[str, Any]) -> dict[str, Any]:
+    from perfmodel.yamlfile import scalar
+
+    return {name: scalar(text) if isinstance(text, str) else text for name, text in texts.items()}
+
+
+def _assignments(texts: list[str]) -> dict[str, Any]:
+    from perfmodel.errors import InputError, Place, Problem
+    from perfmodel.yamlfile import scalar
+
+    wrong = [text for text in texts if "=" not in text]
+    if wrong:
+        raise InputError([Problem(Place("--set"), text, "must be path=value") for text in wrong])
+    return {path.strip(): scalar(value.strip()) for path, _, value in (text.partition("=") for text in texts)}

@@ -1,0 +1,1 @@
+"""Work x machine -> time, memory, money and energy."""

@@ -1,0 +1,86 @@
+"""Kernels on a device, as terms."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from perfmodel.formulas.matmul import tiled_matmul
+from perfmodel.formulas.roofline import fused, streaming
+from perfmodel.graph.kernels import Convolution, Fused, Gemm, Kernel, Repeated, Stream
+from perfmodel.timeline import Part, Repeat, Term, term
+
+if TYPE_CHECKING:
+    from perfmodel.specs.common import Precision
+    from perfmodel.specs.hardware import Device
+
+
+@dataclass(frozen=True)
+class Processor:
+    """A device at one precision: turns kernels into terms."""
+
+    device: Device
+    precision: Precision
+
+    @cached_property
+    def _memory(self) -> dict[str, Any]:
+        return {
+            "bandwidth": self.device.memory.bandwidth,
+            "streaming_fraction": self.device.efficiency.streaming.fraction,
+            "launch": self.device.efficiency.launch.time,
+        }
+
+    @cached_property
+    def _tiles(self) -> dict[str, Any]:
+        efficiency = self.device.efficiency.matmul
+        tiles = np.array(efficiency.tiles, dtype=float)
+        return {
+            "peak": self.device.compute.peak[self.precision],
+            "cores": self.device.compute.cores,
+            "tile_rows": tiles[:, 0],
+            "tile_columns": tiles[:, 1],
+            "sustained": efficiency.sustained,
+            "tile_half": efficiency.tile_half,
+            "depth_half": efficiency.depth_half,
+            **self._memory,
+        }
+
+    def time(self, kernel: Kernel, prefix: str = "", kind: str = "") -> Part:
+        """The time of one kernel; ``prefix`` and ``kind`` rename what is executed again."""
+        name = f"{prefix}{kernel.name}"
+        match kernel:
+            case Gemm():
+                fraction = self.device.efficiency.matmul.fraction
+                return self._product(name, kernel, kind or "matmul", fraction)
+            case Convolution():
+                return self._product(name, kernel, kind or "convolution", self.device.efficiency.convolution.fraction)
+            case Fused():
+                return self._fused(name, kernel, kind or "attention")
+            case Stream():
+                return self._stream(name, kernel, kind or "memory-bound")
+            case Repeated():
+                return Repeat(name, self.time(kernel.kernel, prefix, kind), kernel.times)
+
+    def _product(self, name: str, kernel: Gemm | Convolution, kind: str, fraction: float) -> Term:
+        return term(
+            name, tiled_matmul, kind=kind,
+            rows=kernel.rows, columns=kernel.columns, depth=kernel.depth, count=kernel.count,
+            traffic=kernel.traffic, fraction=fraction, **self._tiles,
+        )  # fmt: skip
+
+    def _fused(self, name: str, kernel: Fused, kind: str) -> Term:
+        return term(
+            name, fused, kind=kind, work=kernel.flops, traffic=kernel.traffic,
+            compute_rate=self.device.compute.peak[self.precision],
+            fraction=self.device.efficiency.attention.fraction, **self._memory,
+        )  # fmt: skip
+
+    def _stream(self, name: str, kernel: Stream, kind: str) -> Term:
+        memory = self._memory
+        return term(
+            name, streaming, kind=kind, traffic=kernel.traffic, bandwidth=memory["bandwidth"],
+            fraction=memory["streaming_fraction"], launch=memory["launch"],
+        )  # fmt: skip

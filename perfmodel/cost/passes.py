@@ -1,0 +1,75 @@
+"""The passes of one microbatch through blocks: kernels and messages in order, as parts of time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from perfmodel.cost.communication import exchange
+from perfmodel.graph.flops import is_unfused
+from perfmodel.graph.kernels import Stream
+from perfmodel.timeline import Overlap, Part, Repeat, Serial
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from perfmodel.cost.compute import Processor
+    from perfmodel.graph.kernels import Kernel
+    from perfmodel.parallel import LocalBlock, LocalOp, Message
+    from perfmodel.specs.hardware import Tier
+    from perfmodel.specs.strategy import Recompute
+    from perfmodel.units import Bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Passes:
+    """Prices the forward and backward pass of blocks on one machine."""
+
+    processor: Processor
+    network: tuple[Tier, ...]
+    recompute: Recompute
+    accumulate_traffic: Bytes
+    """Of adding one parameter's gradient to the sum over microbatches."""
+
+    def forward(self, blocks: Iterable[LocalBlock]) -> Serial:
+        """All operations of the blocks, in order."""
+        return Serial("forward", tuple(self._repeat(b, [self._forward(op) for op in b.ops]) for b in blocks))
+
+    def backward(self, blocks: Iterable[LocalBlock], *, recompute: bool = True) -> Serial:
+        """Gradients in reverse order; the blocks of the body first recompute what the strategy dropped."""
+        again = self.recompute if recompute else "none"
+        return Serial("backward", tuple(self._backward_block(block, again) for block in blocks))
+
+    def _backward_block(self, block: LocalBlock, again: Recompute) -> Repeat:
+        recomputed = [self._forward(op, "recompute ", "recompute") for op in block.ops if _is_recomputed(op, again)]
+        add = self.processor.time(Stream("gradient accumulation", self.accumulate_traffic * block.parameters))
+        return self._repeat(block, [*recomputed, *(self._backward(op) for op in reversed(block.ops)), add])
+
+    def _repeat(self, block: LocalBlock, parts: list[Part]) -> Repeat:
+        return Repeat(block.name, Serial(block.name, tuple(parts)), block.repeat)
+
+    def _forward(self, local: LocalOp, prefix: str = "", kind: str = "") -> Serial:
+        return self._mixed(local.op.name, local.op.forward(), local.forward, prefix, kind)
+
+    def _backward(self, local: LocalOp) -> Serial:
+        return self._mixed(f"{local.op.name} backward", local.op.backward(), local.backward)
+
+    def _mixed(
+        self, name: str, kernels: tuple[Kernel, ...], messages: tuple[Message, ...], prefix: str = "", kind: str = ""
+    ) -> Serial:
+        """Kernels with the messages that travel beside them, then the messages that nothing hides."""
+        parts: list[Part] = []
+        for kernel in kernels:
+            time = self.processor.time(kernel, prefix, kind)
+            beside = tuple(self.message(m, prefix) for m in messages if m.under == kernel.name)
+            parts.append(Overlap(kernel.name, (time, *beside)) if beside else time)
+        parts.extend(self.message(m, prefix) for m in messages if not m.under)
+        return Serial(name, tuple(parts))
+
+    def message(self, message: Message, prefix: str = "") -> Part:
+        """One message; its kind is the first word of its name."""
+        return exchange(message, self.network, kind=f"{message.name.partition(' ')[0]} parallel", prefix=prefix)
+
+
+def _is_recomputed(local: LocalOp, again: Recompute) -> bool:
+    return again == "full" or (again == "selective" and is_unfused(local.op))

@@ -1,0 +1,88 @@
+"""One kernel on one device, bound by computing or by moving bytes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from perfmodel.units import Bytes, BytesPerSecond, Count, Flop, FlopPerSecond, Seconds
+
+
+def roofline(
+    *, work: Flop, traffic: Bytes, compute_rate: FlopPerSecond, memory_bandwidth: BytesPerSecond
+) -> Seconds:
+    r"""The slower of computing and of moving the bytes.
+
+    .. math:: T = \max\left(\frac{W}{P}, \frac{Q}{B}\right)
+
+    Args:
+        work: W.
+        traffic: Q, to and from memory.
+        compute_rate: P.
+        memory_bandwidth: B.
+
+    Assumes that computing and moving overlap perfectly.
+
+    References:
+        Williams, Waterman, Patterson, Roofline: an insightful visual performance model for
+        multicore architectures, Commun. ACM 52(4), 2009. doi:10.1145/1498765.1498785
+
+    >>> float(roofline(work=4e12, traffic=1e9, compute_rate=2e12, memory_bandwidth=1e12))
+    2.0
+    """
+    return np.maximum(work / compute_rate, traffic / memory_bandwidth)
+
+
+def streaming(*, traffic: Bytes, bandwidth: BytesPerSecond, fraction: Count, launch: Seconds) -> Seconds:
+    r"""A kernel that only moves bytes: norm, activation, dropout, optimiser.
+
+    .. math:: T = t_0 + \frac{Q}{\varphi B}
+
+    Args:
+        traffic: Q, read and written.
+        bandwidth: B, of the memory.
+        fraction: φ, the share of it that a large kernel reaches.
+        launch: t₀, of the kernel.
+
+    Assumes that nothing is found in a cache; small kernels that do are faster.
+
+    References:
+        Derived: the latency-bandwidth form of Hockney (Parallel Computing 20(3), 1994) for memory.
+
+    >>> streaming(traffic=16e9, bandwidth=2e12, fraction=0.8, launch=0.0)
+    0.01
+    """
+    return launch + traffic / (fraction * bandwidth)
+
+
+def fused(
+    *,
+    work: Flop,
+    traffic: Bytes,
+    compute_rate: FlopPerSecond,
+    fraction: Count,
+    bandwidth: BytesPerSecond,
+    streaming_fraction: Count,
+    launch: Seconds,
+) -> Seconds:
+    r"""A kernel that keeps what it computes on chip, such as fused attention.
+
+    .. math:: T = t_0 + \max\left(\frac{W}{\eta P}, \frac{Q}{\varphi B}\right)
+
+    Args:
+        work: W.
+        traffic: Q, inputs read and outputs written once.
+        compute_rate: P, peak.
+        fraction: η, the share of the peak that the kernel reaches.
+        bandwidth: B, of the memory.
+        streaming_fraction: φ, the share of it that a large kernel reaches.
+        launch: t₀.
+
+    References:
+        Williams, Waterman, Patterson, Roofline, Commun. ACM 52(4), 2009, with efficiencies (derived).
+
+    >>> float(fused(work=1e12, traffic=1e9, compute_rate=2e12, fraction=0.5, bandwidth=1e12,
+    ...             streaming_fraction=1.0, launch=0.0))
+    1.0
+    """
+    compute = work / (fraction * compute_rate)
+    return launch + np.maximum(compute, traffic / (streaming_fraction * bandwidth))

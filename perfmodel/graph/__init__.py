@@ -1,0 +1,39 @@
+"""Workload -> the operations of one microbatch, forward and backward, unsharded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perfmodel.graph.convnet import convnet
+from perfmodel.graph.custom import custom
+from perfmodel.graph.graph import Block, Graph
+from perfmodel.graph.transformer import transformer
+from perfmodel.specs.common import ELEMENT_BYTES
+from perfmodel.specs.workload import Convnet, Transformer
+
+if TYPE_CHECKING:
+    from perfmodel.specs import Workload
+    from perfmodel.units import Count
+
+__all__ = ["Block", "Graph", "expand"]
+
+
+def expand(workload: Workload, *, microbatch: Count, fused: bool) -> Graph:
+    """The graph of one microbatch.
+
+    Args:
+        workload: family and shape.
+        microbatch: samples, a number or a column.
+        fused: attention never writes its scores to memory.
+
+    >>> from perfmodel.library import find
+    >>> expand(find("workloads", "gpt2-124m"), microbatch=1, fused=True).parameters
+    124439808
+    """
+    model = workload.model
+    element = ELEMENT_BYTES[workload.training.precision]
+    if isinstance(model, Transformer):
+        return transformer(model, workload.training, microbatch=microbatch, element=element, fused=fused)
+    if isinstance(model, Convnet):
+        return convnet(model, microbatch=microbatch, element=element)
+    return custom(model, microbatch=microbatch, element=element, fused=fused)

@@ -1,0 +1,92 @@
+"""What a device executes: the smallest unit that has a time. Sizes are numbers or columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from perfmodel.units import Bytes, Count, Flop
+
+
+@dataclass(frozen=True, slots=True)
+class Gemm:
+    """``count`` products of (rows x depth) by (depth x columns) in one launch."""
+
+    name: str
+    rows: Count
+    columns: Count
+    depth: Count
+    element: Bytes
+    count: Count = 1
+
+    @property
+    def flops(self) -> Flop:
+        """Multiply-adds count twice."""
+        return 2 * self.rows * self.columns * self.depth * self.count
+
+    @property
+    def traffic(self) -> Bytes:
+        """Operands read and output written, each once."""
+        m, n, k = self.rows, self.columns, self.depth
+        return self.element * self.count * (m * k + k * n + m * n)
+
+
+@dataclass(frozen=True, slots=True)
+class Convolution:
+    """A convolution as the matrix product that computes it implicitly."""
+
+    name: str
+    rows: Count
+    columns: Count
+    depth: Count
+    traffic: Bytes
+    """Maps and filters, each once; the unfolded matrix never exists in memory."""
+    count: Count = 1
+    """Groups."""
+
+    @property
+    def flops(self) -> Flop:
+        """Of the direct algorithm."""
+        return 2 * self.rows * self.columns * self.depth * self.count
+
+
+@dataclass(frozen=True, slots=True)
+class Fused:
+    """Attention (or any kernel) that keeps its intermediate results on chip."""
+
+    name: str
+    flops: Flop
+    traffic: Bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """A kernel that only moves bytes."""
+
+    name: str
+    traffic: Bytes
+
+    @property
+    def flops(self) -> Flop:
+        """Not counted: elementwise work never binds, and no convention counts it."""
+        return 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """The same kernel several times, each waiting for the one before: the steps of a recurrence."""
+
+    kernel: Gemm | Stream
+    times: Count
+
+    @property
+    def name(self) -> str:
+        """Of the kernel."""
+        return self.kernel.name
+
+    @property
+    def flops(self) -> Flop:
+        """Of all times."""
+        return self.times * self.kernel.flops
+
+
+Kernel = Gemm | Convolution | Fused | Stream | Repeated

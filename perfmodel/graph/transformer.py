@@ -1,0 +1,206 @@
+"""Transformers: GPT, Llama, BERT, T5, ViT from their shape."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from perfmodel.graph.graph import Block, Graph
+from perfmodel.graph.ops import Attention, Elementwise, Embedding, Linear, Loss, Norm, Op
+
+if TYPE_CHECKING:
+    from perfmodel.specs.workload import Training, Transformer
+    from perfmodel.units import Bytes, Count
+
+Ops = tuple[Op, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Builder:
+    """What all parts of one model share."""
+
+    model: Transformer
+    batch: Count
+    sequence: int
+    element: Bytes
+    fused: bool
+
+    @property
+    def tokens(self) -> Count:
+        return self.batch * self.sequence
+
+    def linear(self, name: str, inputs: int, outputs: int, split: str, rows: Count | None = None, **kw: bool) -> Linear:
+        rows = self.tokens if rows is None else rows
+        bias = kw.pop("bias", self.model.bias)
+        return Linear(name, rows, inputs, outputs, self.element, bias=bias, split=split, **kw)  # type: ignore[arg-type]
+
+    def norm(self, name: str, rows: Count | None = None) -> Norm:
+        affine = 2 if self.model.norm == "layernorm" else 1
+        return Norm(name, self.tokens if rows is None else rows, self.model.hidden, self.element, affine)
+
+    def residual(self, name: str) -> Elementwise:
+        """Bias, dropout and sum in one kernel; backward also the sum of the two gradients."""
+        dropout = self.model.dropout
+        traffic = 5 if dropout else 3
+        return Elementwise(
+            name, self.tokens * self.model.hidden, self.element, reads=2, mask=int(dropout), backward_traffic=traffic
+        )
+
+    def attention(self, *, causal: bool, keys: int | None = None) -> Ops:
+        """Norm, projections, core, output projection, residual; ``keys`` of an encoder make it cross-attention."""
+        m = self.model
+        width, kv_width = m.heads * m.head, m.kv * m.head
+        prefix = "cross-attention" if keys else "attention"
+        core = Attention(
+            f"{prefix} core", self.batch, self.sequence, keys or self.sequence, m.heads, m.kv, m.head,
+            self.element, causal, self.fused, m.dropout,
+        )  # fmt: skip
+        if keys:
+            projections: Ops = (
+                self.linear(f"{prefix} query", m.hidden, width, "column"),
+                self.linear(f"{prefix} key value", m.hidden, 2 * kv_width, "column", rows=self.batch * keys),
+            )
+        else:
+            projections = (self.linear(f"{prefix} qkv", m.hidden, width + 2 * kv_width, "column"),)
+        rotary: Ops = ()
+        if m.positions == "rotary":
+            rotary = (Elementwise("rotary", self.tokens * (width + kv_width), self.element, split="tensor"),)
+        return (
+            self.norm(f"{prefix} norm"),
+            *projections,
+            *rotary,
+            core,
+            self.linear(f"{prefix} output", width, m.hidden, "row"),
+            self.residual(f"{prefix} residual"),
+        )
+
+    def mlp(self) -> Ops:
+        """Norm, up, activation, down, residual."""
+        m = self.model
+        gated = m.activation == "swiglu"
+        activation = Elementwise(
+            m.activation, self.tokens * m.ffn, self.element,
+            reads=1 + gated, kept=1 + gated, backward_traffic=3 + 2 * gated, split="tensor",
+        )  # fmt: skip
+        return (
+            self.norm("mlp norm"),
+            self.linear("mlp up", m.hidden, (1 + gated) * m.ffn, "column"),
+            activation,
+            self.linear("mlp down", m.ffn, m.hidden, "row"),
+            self.residual("mlp residual"),
+        )
+
+    def lookup(self) -> Ops:
+        """Token embedding, or patches projected to tokens, with positions."""
+        m = self.model
+        first: Ops
+        if m.patches:
+            p = m.patches
+            pixels = p.channels * p.patch**2
+            rows = self.batch * (p.image // p.patch) ** 2
+            first = (
+                self.linear("patch embedding", pixels, m.hidden, "none", rows=rows, bias=True, first=True),
+                Embedding("class token", self.batch, m.hidden, 1, self.element),
+            )
+        else:
+            first = (Embedding("token embedding", self.tokens, m.hidden, _vocabulary(m), self.element),)
+        added: Ops = ()
+        if m.positions == "learned":
+            rows = m.max_positions or self.sequence
+            added = (Embedding("position embedding", self.sequence, m.hidden, rows, self.element),)
+        if m.token_types:
+            added += (Embedding("segment embedding", self.tokens, m.hidden, m.token_types, self.element),)
+        if not added:
+            return first
+        return (*first, *added, self.residual("embedding sum"))
+
+    def relative(self) -> Ops:
+        """One table of relative position biases for each stack (T5)."""
+        m = self.model
+        if m.positions != "relative":
+            return ()
+        pairs = self.sequence**2
+        return (Embedding("relative positions", pairs, m.heads, m.max_positions or 32, self.element, split="none"),)
+
+    def head(self) -> Ops:
+        """Final norm, output layer and loss."""
+        m = self.model
+        norm: Ops = (self.norm("final norm"),) if m.final_norm else ()
+        if m.pretraining_head:
+            return (*norm, *self.bert_head())
+        if m.classes:
+            output = self.linear("classifier", m.hidden, m.classes, "none", rows=self.batch, bias=True)
+            return (*norm, output, Loss("loss", self.batch, m.classes, self.element, split="none"))
+        return (*norm, *self.output(bias=False))
+
+    def output(self, *, bias: bool) -> Ops:
+        """Logits over the vocabulary and their loss; a tied output layer adds no weights, but a bias may."""
+        m, words = self.model, _vocabulary(self.model)
+        rows = self.tokens * m.predicted
+        logits = self.linear("logits", m.hidden, words, "column", rows=rows, bias=bias, shared=m.tied)
+        extra: Ops = (Embedding("logits bias", 1, 1, words, self.element),) if bias and m.tied else ()
+        return (logits, *extra, Loss("loss", rows, words, self.element))
+
+    def bert_head(self) -> Ops:
+        """Pooler and next-sentence classifier; transform and logits of the masked positions."""
+        m, rows = self.model, self.tokens * self.model.predicted
+        activation = Elementwise(
+            "transform gelu", rows * m.hidden, self.element, kept=1, backward_traffic=3, split="none"
+        )
+        return (
+            self.linear("pooler", m.hidden, m.hidden, "none", rows=self.batch),
+            self.linear("next sentence", m.hidden, 2, "none", rows=self.batch),
+            self.linear("transform", m.hidden, m.hidden, "none", rows=rows),
+            activation,
+            self.norm("transform norm", rows=rows),
+            *self.output(bias=True),
+        )
+
+
+def transformer(
+    model: Transformer, training: Training, *, microbatch: Count, element: Bytes, fused: bool
+) -> Graph:
+    """Blocks of one microbatch of ``microbatch`` sequences.
+
+    Args:
+        model: the shape.
+        training: its sequence length.
+        microbatch: sequences, a number or a column.
+        element: bytes of one activation.
+        fused: attention never writes its scores to memory.
+    """
+    sequence = _sequence(model, training)
+    build = _Builder(model, microbatch, sequence, element, fused)
+    encoder_norm: Ops = (build.norm("embedding norm"),) if model.pretraining_head else ()
+    prologue: tuple[Block, ...] = (Block("embedding", (*build.lookup(), *build.relative(), *encoder_norm)),)
+    body: tuple[Block, ...] = (Block("layer", (*build.attention(causal=model.causal), *build.mlp()), model.layers),)
+    top = build
+    if model.decoder_layers:
+        target = training.target_sequence or sequence
+        top = _Builder(model, microbatch, target, element, fused)
+        body = (
+            Block("encoder layer", (*build.attention(causal=False), *build.mlp()), model.layers),
+            Block("encoder norm", (build.norm("encoder final norm"),)),
+            Block("decoder layer", _decoder(top, sequence), model.decoder_layers),
+        )
+        prologue = (*prologue, Block("decoder embedding", top.relative()))
+    return Graph(
+        prologue, body, (Block("head", top.head()),),
+        boundary=build.tokens * model.hidden * element,
+        tied=_vocabulary(model) * model.hidden if model.tied and model.vocabulary else 0,
+        tokens=build.tokens if top is build else build.tokens + top.tokens,
+    )  # fmt: skip
+
+
+def _decoder(build: _Builder, keys: int) -> Ops:
+    return (*build.attention(causal=True), *build.attention(causal=False, keys=keys), *build.mlp())
+
+
+def _sequence(model: Transformer, training: Training) -> int:
+    if model.patches:
+        return (model.patches.image // model.patches.patch) ** 2 + 1
+    return int(training.sequence or 0)
+
+
+def _vocabulary(model: Transformer) -> int:
+    return int(model.vocabulary or 0)

@@ -1,0 +1,118 @@
+"""A job: workload, hardware and strategy from names, files and overriding options."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from perfmodel.errors import InputError, Place, Problem
+from perfmodel.library import Kind, document, find
+from perfmodel.specs import Hardware, Strategy, Workload
+from perfmodel.yamlfile import Document
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+HEADS: dict[str, Kind] = {"workload": "workloads", "hardware": "hardware", "strategy": "strategies"}
+"""First word of a path that `--set` may name, and the kind of file that it is in."""
+
+SETTINGS = {
+    "devices": "strategy.devices",
+    "tp": "strategy.tp",
+    "pp": "strategy.pp",
+    "vpp": "strategy.vpp",
+    "dp": "strategy.dp",
+    "cp": "strategy.cp",
+    "ep": "strategy.ep",
+    "zero": "strategy.zero",
+    "shard_group": "strategy.shard_group",
+    "microbatch": "strategy.microbatch",
+    "recompute": "strategy.recompute",
+    "schedule": "strategy.schedule",
+    "sync": "strategy.sync",
+    "sequence_parallel": "strategy.sequence_parallel",
+    "attention": "strategy.attention",
+    "batch": "workload.training.batch",
+    "seq": "workload.training.sequence",
+    "precision": "workload.training.precision",
+}
+"""Single options, and what each overrides."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What `predict` needs."""
+
+    workload: Workload
+    hardware: Hardware
+    strategy: Strategy
+
+
+def load_job(
+    workload: str | Path,
+    hardware: str | Path,
+    strategy: str | Path | None = None,
+    settings: Mapping[str, Any] | None = None,
+    sets: Mapping[str, Any] | None = None,
+) -> Job:
+    """Read the three files with their overrides; raises InputError with the faults of all three.
+
+    Args:
+        workload: a library name or a YAML file.
+        hardware: likewise.
+        strategy: likewise; None is one device.
+        settings: single options (keys of `SETTINGS`) with their values; None values are left alone.
+        sets: {"hardware.device.memory.capacity": "40 GB", ...}, for what has no option of its own.
+    """
+    overrides: dict[str, dict[str, tuple[Any, str]]] = {head: {} for head in HEADS}
+    problems: list[Problem] = []
+    for setting, value in (settings or {}).items():
+        if value is not None:
+            head, _, path = SETTINGS[setting].partition(".")
+            overrides[head][path] = (value, f"--{setting.replace('_', '-')}")
+    for full, value in (sets or {}).items():
+        head, _, path = full.partition(".")
+        if head not in HEADS or not path:
+            message = "must begin with workload., hardware. or strategy., as in hardware.device.memory.capacity=40 GB"
+            problems.append(Problem(Place("--set"), full, message))
+            continue
+        overrides[head][path] = (value, f"--set {full}")
+    found: dict[str, Any] = {}
+    names: dict[str, str | Path | None] = {"workload": workload, "hardware": hardware, "strategy": strategy}
+    for head, name in names.items():
+        try:
+            found[head] = _find(head, name, overrides[head])
+        except InputError as error:
+            problems.extend(error.problems)
+    if problems:
+        raise InputError(problems)
+    return Job(**found)
+
+
+def _find(head: str, name: str | Path | None, overrides: dict[str, tuple[Any, str]]) -> Any:
+    if name is None:
+        source = Document("strategy", {})
+        for path, (value, option) in overrides.items():
+            source.override(path, value, option)
+        return source.validate(Strategy)
+    return find(HEADS[head], name, overrides)
+
+
+def kind_of(name: str | Path) -> Kind:
+    """Which kind of item a library name or file is; raises InputError where it is none."""
+    problems: list[Problem] = []
+    for kind in HEADS.values():
+        try:
+            source = document(kind, name)
+        except InputError as error:
+            problems.extend(error.problems)
+            continue
+        return guess_kind(source) or kind
+    raise InputError(problems[:1])
+
+
+def guess_kind(source: Document) -> Kind | None:
+    """The kind of a file by its keys; None where they tell nothing."""
+    telling: dict[str, Kind] = {"device": "hardware", "network": "hardware", "model": "workloads", "training": "workloads"}
+    return next((kind for key, kind in telling.items() if key in source.data), None)

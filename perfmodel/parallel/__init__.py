@@ -1,0 +1,89 @@
+"""Graph x strategy -> what one device computes, sends and holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from perfmodel.parallel import context, tensor
+from perfmodel.parallel.layout import Group, Layout, arrange, replicas
+from perfmodel.parallel.messages import Message
+
+if TYPE_CHECKING:
+    from perfmodel.graph import Block, Graph
+    from perfmodel.graph.ops import Op
+    from perfmodel.specs import Strategy
+    from perfmodel.units import Bytes, Count
+
+__all__ = ["Group", "Layout", "LocalBlock", "LocalOp", "Message", "Share", "arrange", "divide", "replicas"]
+
+
+@dataclass(frozen=True, slots=True)
+class LocalOp:
+    """One device's part of an operation, with what it exchanges."""
+
+    op: Op
+    forward: tuple[Message, ...] = ()
+    backward: tuple[Message, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LocalBlock:
+    """One device's part of a block."""
+
+    name: str
+    ops: tuple[LocalOp, ...]
+    repeat: Count
+
+    @property
+    def parameters(self) -> Count:
+        """That this device holds of one repetition."""
+        return sum(local.op.parameters for local in self.ops)
+
+    @property
+    def saved(self) -> Bytes:
+        """Activations that one repetition keeps for the backward pass."""
+        return sum(local.op.saved for local in self.ops)
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What one pipeline stage of one replica has of the model."""
+
+    prologue: tuple[LocalBlock, ...]
+    body: tuple[LocalBlock, ...]
+    """With the repetitions of one stage."""
+    epilogue: tuple[LocalBlock, ...]
+    boundary: Bytes
+    """Activations that this device hands to the next block."""
+    tied: Count
+
+
+def divide(graph: Graph, layout: Layout, strategy: Strategy) -> Share:
+    """The share of one device in each part of the graph."""
+    sequence = layout.tp if strategy.sequence_parallel else 1
+
+    def local(op: Op) -> LocalOp:
+        piece = context.shard(op, ranks=layout.cp)
+        held = tensor.shard(piece, ranks=layout.tp, sequence=sequence)
+        forward = tensor.forward_messages(piece, layout.tensor, sequence_parallel=strategy.sequence_parallel)
+        backward = tensor.backward_messages(
+            piece, layout.tensor,
+            sequence_parallel=strategy.sequence_parallel, overlap=strategy.tensor_overlap == "backward",
+        )  # fmt: skip
+        return LocalOp(
+            held,
+            (*context.messages(held, layout.context, backward=False), *forward),
+            (*context.messages(held, layout.context, backward=True), *backward),
+        )
+
+    def blocks(of: tuple[Block, ...], stages: Count) -> tuple[LocalBlock, ...]:
+        return tuple(LocalBlock(b.name, tuple(map(local, b.ops)), b.repeat / stages) for b in of)
+
+    return Share(
+        blocks(graph.prologue, 1),
+        blocks(graph.body, layout.pp),
+        blocks(graph.epilogue, 1),
+        graph.boundary / layout.cp / sequence,
+        graph.tied / layout.tp,
+    )

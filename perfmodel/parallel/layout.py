@@ -1,0 +1,207 @@
+"""Where each rank sits: degrees that multiply to the devices, and groups of neighbours.
+
+Ranks are numbered tensor innermost, then context, data, pipeline, as Megatron-LM does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from perfmodel.errors import InputError, Place, Problem
+from perfmodel.origin import place_of
+from perfmodel.specs.workload import Transformer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from perfmodel.specs import Hardware, Strategy, Workload
+    from perfmodel.units import Count
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Ranks that communicate: ``size`` of them, ``stride`` apart."""
+
+    size: Count
+    stride: Count
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Degrees of parallelism, each a number or a column."""
+
+    tp: Count
+    pp: Count
+    vpp: Count
+    cp: Count
+    dp: Count
+    microbatch: Count
+    batch: Count
+    shard_group: Count
+    """Replicas over which ZeRO shards, those of context parallelism included."""
+
+    @property
+    def devices(self) -> Count:
+        """All of them."""
+        return self.tp * self.pp * self.cp * self.dp
+
+    @property
+    def microbatches(self) -> Count:
+        """Of one replica in one step."""
+        return self.batch / (self.dp * self.microbatch)
+
+    @property
+    def tensor(self) -> Group:
+        """Ranks that share each layer."""
+        return Group(self.tp, 1)
+
+    @property
+    def context(self) -> Group:
+        """Ranks that share each sequence."""
+        return Group(self.cp, self.tp)
+
+    @property
+    def replicas(self) -> Group:
+        """Ranks that hold the same weights: data and context parallel."""
+        return Group(self.dp * self.cp, self.tp)
+
+    @property
+    def shards(self) -> Group:
+        """Ranks that share states of ZeRO."""
+        return Group(self.shard_group, self.tp)
+
+    @property
+    def pipeline(self) -> Group:
+        """Stages of one pipeline."""
+        return Group(self.pp, self.tp * self.cp * self.dp)
+
+
+def arrange(workload: Workload, hardware: Hardware, strategy: Strategy) -> Layout:
+    """The layout of a strategy; raises InputError with every rule that it breaks and the nearest remedy."""
+    problems = list(_Rules(workload, hardware, strategy).broken())
+    if problems:
+        raise InputError(problems)
+    s = strategy
+    dp = replicas(strategy)
+    return Layout(
+        tp=s.tp, pp=s.pp, vpp=s.vpp, cp=s.cp, dp=dp, microbatch=s.microbatch,
+        batch=workload.training.batch, shard_group=s.shard_group or dp * s.cp,
+    )  # fmt: skip
+
+
+def replicas(strategy: Strategy) -> int:
+    """Data-parallel replicas: as given, or what the other degrees leave of the devices."""
+    s = strategy
+    return int(s.dp or (s.devices or s.tp * s.pp * s.cp) // (s.tp * s.pp * s.cp))
+
+
+@dataclass(frozen=True, slots=True)
+class _Rules:
+    """What must hold between a model, a machine and a strategy."""
+
+    workload: Workload
+    hardware: Hardware
+    strategy: Strategy
+
+    def broken(self) -> Iterator[Problem]:
+        yield from self.device_rules()
+        yield from self.batch_rules()
+        yield from self.pipeline_rules()
+        if isinstance(self.workload.model, Transformer):
+            yield from self.tensor_rules(self.workload.model)
+        else:
+            yield from self.other_rules()
+        yield from self.precision_rules()
+
+    def problem(self, field: str, message: str) -> Problem:
+        place = place_of(getattr(self.strategy, field, None), Place(f"strategy {self.strategy.name}"))
+        return Problem(place, field, message)
+
+    def device_rules(self) -> Iterator[Problem]:
+        s = self.strategy
+        model = s.tp * s.pp * s.cp
+        if s.devices and s.dp and s.devices != model * s.dp:
+            yield self.problem("devices", f"{s.devices} is not tp x pp x cp x dp = {model * s.dp}; leave dp out, or give {model * s.dp}")
+        elif s.devices and s.devices % model:
+            yield self.problem("devices", f"{s.devices} is no multiple of tp x pp x cp = {model}; nearest that are: {_multiples(s.devices, model)}")
+        devices = s.devices or model * (s.dp or 1)
+        if devices > self.hardware.reach:
+            yield self.problem("devices", f"{devices} are more than the {self.hardware.reach} that {self.hardware.name} joins")
+        group = s.shard_group
+        if group and (replicas(s) * s.cp) % group:
+            total = replicas(s) * s.cp
+            yield self.problem("shard_group", f"{group} does not divide {total} replicas; nearest that do: {_divisors(group, total)}")
+        if s.ep > 1:
+            yield self.problem("ep", f"{self.workload.name} has no experts to spread; leave ep at 1")
+
+    def batch_rules(self) -> Iterator[Problem]:
+        s, batch = self.strategy, self.workload.training.batch
+        dp = replicas(s)
+        if dp and batch % dp:
+            place = place_of(batch, Place(f"workload {self.workload.name}"))
+            yield Problem(place, "batch", f"{batch} is not divisible by {dp} data-parallel replicas; nearest that are: {_multiples(batch, dp)}")
+        elif dp and (batch // dp) % s.microbatch:
+            share = batch // dp
+            yield self.problem("microbatch", f"{s.microbatch} does not divide the {share} samples of a replica; nearest that do: {_divisors(s.microbatch, share)}")
+
+    def pipeline_rules(self) -> Iterator[Problem]:
+        s, model = self.strategy, self.workload.model
+        if not isinstance(model, Transformer) or model.decoder_layers:
+            if s.pp > 1:
+                yield self.problem("pp", f"needs a chain of equal layers, which {self.workload.name} is not; leave pp at 1")
+            return
+        if model.layers % s.pp:
+            yield self.problem("pp", f"{s.pp} does not divide {model.layers} layers; nearest that do: {_divisors(s.pp, model.layers)}")
+        elif (model.layers // s.pp) % s.vpp:
+            each = model.layers // s.pp
+            yield self.problem("vpp", f"{s.vpp} does not divide the {each} layers of a stage; nearest that do: {_divisors(s.vpp, each)}")
+        if s.vpp > 1 and s.pp == 1:
+            yield self.problem("vpp", "virtual stages need a pipeline; raise pp above 1 or leave vpp at 1")
+        if s.vpp > 1 and s.schedule != "1f1b":
+            yield self.problem("vpp", f"{s.schedule} has no virtual stages; take schedule 1f1b or leave vpp at 1")
+        microbatches = self.workload.training.batch // (replicas(s) * s.microbatch or 1)
+        if s.vpp > 1 and s.pp > 1 and microbatches % s.pp:
+            yield self.problem("vpp", f"interleaving needs microbatches ({microbatches}) in multiples of the {s.pp} stages")
+
+    def tensor_rules(self, model: Transformer) -> Iterator[Problem]:
+        s = self.strategy
+        for what, size in (("attention heads", model.heads), ("of the MLP's width", model.ffn)):
+            if size % s.tp:
+                yield self.problem("tp", f"{s.tp} does not divide {size} {what}; nearest that do: {_divisors(s.tp, size)}")
+                break
+        if model.kv % s.tp and s.tp % model.kv:
+            yield self.problem("tp", f"{s.tp} and {model.kv} heads of keys and values do not divide one another")
+        sequence = self.workload.training.sequence
+        if s.cp > 1 and (sequence is None or sequence % s.cp):
+            nearest = f"; nearest that do: {_divisors(s.cp, sequence)}" if sequence else ""
+            yield self.problem("cp", f"{s.cp} does not divide a sequence of {sequence} tokens{nearest}")
+        if s.sequence_parallel and sequence and (sequence // s.cp) % s.tp:
+            yield self.problem("sequence_parallel", f"tp {s.tp} does not divide {sequence // s.cp} tokens of a sequence")
+
+    def other_rules(self) -> Iterator[Problem]:
+        for name, neutral in (("tp", 1), ("cp", 1), ("sequence_parallel", False), ("recompute", "none")):
+            if getattr(self.strategy, name) != neutral:
+                yield self.problem(name, f"is for transformers; {self.workload.name} needs {str(neutral).lower()}")
+
+    def precision_rules(self) -> Iterator[Problem]:
+        precision, peaks = self.workload.training.precision, self.hardware.device.compute.peak
+        if precision not in peaks:
+            place = place_of(precision, Place(f"workload {self.workload.name}"))
+            yield Problem(place, "precision", f"{self.hardware.device.name} has no peak for {precision}; it has {', '.join(peaks)}")
+
+
+def _divisors(value: int, of: int) -> str:
+    divisors = [d for d in range(1, of + 1) if of % d == 0]
+    return _around(value, divisors)
+
+
+def _multiples(value: int, of: int) -> str:
+    below = value // of * of
+    return _around(value, [m for m in (below, below + of) if m])
+
+
+def _around(value: int, allowed: list[int]) -> str:
+    below = [a for a in allowed if a < value][-1:]
+    above = [a for a in allowed if a > value][:1]
+    return " and ".join(map(str, below + above))

@@ -1,0 +1,28 @@
+"""What ranks send one another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from perfmodel.parallel.layout import Group
+    from perfmodel.units import Bytes
+
+Collective = Literal["all-reduce", "reduce-scatter", "all-gather", "send"]
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One collective of a group.
+
+    Of an all-reduce the size is what each rank contributes, of an all-gather what each rank holds in
+    the end, of a reduce-scatter what it holds in the beginning.
+    """
+
+    name: str
+    collective: Collective
+    size: Bytes
+    group: Group
+    under: str = ""
+    """The kernel beside which it travels; empty where nothing hides it."""

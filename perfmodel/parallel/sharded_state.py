@@ -1,0 +1,57 @@
+"""What training holds for each parameter, and which of it ZeRO spreads over the replicas."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from perfmodel.specs.common import ELEMENT_BYTES
+
+if TYPE_CHECKING:
+    from perfmodel.specs import Strategy, Workload
+    from perfmodel.units import Bytes
+
+MOMENTS = {"sgd": 0, "momentum": 1, "adam": 2, "lamb": 2}
+"""fp32 states that an optimiser keeps for each parameter."""
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Bytes for each parameter, as in ZeRO (Rajbhandari et al., 2020, section 3.1)."""
+
+    weight: Bytes
+    """The copy that computes."""
+    gradient: Bytes
+    """As it accumulates and travels."""
+    optimizer: Bytes
+    """fp32 master copy (where the weights are narrower) and moments."""
+    accumulate_traffic: Bytes
+    """Memory traffic of adding a microbatch's gradient to the sum."""
+    update_traffic: Bytes
+    """Memory traffic of the optimiser step."""
+
+
+def state_of(workload: Workload, strategy: Strategy) -> State:
+    """The state of one parameter: 2 + 4 + 12 bytes for Adam in mixed precision with fp32 gradients.
+
+    A weight gradient that is added in the product's epilogue reads and writes the sum; a separate
+    kernel reads the gradient too. The optimiser step of Megatron-LM's mixed precision, each a pass of
+    its own: widen the gradients where they are narrow, unscale, take the norm, clip, update master and
+    moments, copy the weights, zero the gradients. Its passes are counted from the code of
+    Megatron-LM's `optimizer.py` (derived).
+    """
+    weight = ELEMENT_BYTES[workload.training.precision]
+    mixed = weight < ELEMENT_BYTES["fp32"]
+    gradient = 4.0 if strategy.gradient_precision == "fp32" else weight
+    accumulate = 2 * gradient + (0.0 if strategy.fused_accumulation else weight)
+    moments = 4.0 * MOMENTS[workload.training.optimizer]
+    if not mixed:
+        return State(weight, weight, moments, accumulate, update_traffic=weight + 2 * (weight + moments) + weight)
+    widen = gradient + 4.0 if gradient < 4.0 else 0.0
+    clip = 4.0 * (2 + 1 + 2)
+    update = 4.0 + 2 * (4.0 + moments)
+    copy = 4.0 + weight
+    return State(
+        weight, gradient, optimizer=4.0 + moments, accumulate_traffic=accumulate,
+        update_traffic=widen + clip + update + copy + gradient,
+    )  # fmt: skip

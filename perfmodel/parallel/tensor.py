@@ -1,0 +1,80 @@
+"""Tensor parallelism (Megatron): each layer split over neighbours, with or without sequence parallelism.
+
+A column-split product leaves each rank a slice of the output, a row-split one a partial sum. Without
+sequence parallelism the sums are all-reduced; with it they are reduce-scattered along the sequence
+and gathered again before the next column-split product (Korthikanti et al., 2022, section 4.2.2).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from perfmodel.graph.ops import Attention, Elementwise, Embedding, Linear, Loss, Norm, Op
+from perfmodel.parallel.messages import Collective, Message
+
+if TYPE_CHECKING:
+    from perfmodel.parallel.layout import Group
+    from perfmodel.units import Count
+
+
+def shard(op: Op, *, ranks: Count, sequence: Count) -> Op:
+    """What one of ``ranks`` does of ``op``; ``sequence`` ranks (1 or the same) split the sequence regions."""
+    match op:
+        case Linear(split="column"):
+            return replace(op, outputs=op.outputs / ranks, saved_over=sequence)
+        case Linear(split="row"):
+            return replace(op, inputs=op.inputs / ranks)
+        case Attention(split="heads"):
+            return replace(op, heads=op.heads / ranks, kv_heads=np.maximum(op.kv_heads / ranks, 1))
+        case Embedding(split="vocabulary") | Loss(split="vocabulary"):
+            return replace(op, vocabulary=op.vocabulary / ranks)
+        case Elementwise(split="tensor"):
+            return replace(op, elements=op.elements / ranks)
+        case Elementwise(split="sequence"):
+            return replace(op, elements=op.elements / sequence)
+        case Norm(split="sequence"):
+            return replace(op, rows=op.rows / sequence)
+        case _:
+            return op
+
+
+def forward_messages(op: Op, group: Group, *, sequence_parallel: bool) -> tuple[Message, ...]:
+    """What the forward pass of an unsharded ``op`` exchanges."""
+    reduce: Collective = "reduce-scatter" if sequence_parallel else "all-reduce"
+    match op:
+        case Linear(split="column") if sequence_parallel:
+            return (Message("tensor all-gather", "all-gather", op.rows * op.inputs * op.element, group),)
+        case Linear(split="row"):
+            return (Message(f"tensor {reduce}", reduce, op.rows * op.outputs * op.element, group),)
+        case Embedding(split="vocabulary"):
+            return (Message(f"tensor {reduce}", reduce, op.rows * op.width * op.element, group),)
+        case Loss(split="vocabulary"):
+            # the maximum, the sum and the predicted logit of each row, in fp32
+            return tuple(Message("tensor loss", "all-reduce", 4 * op.rows, group) for _ in range(3))
+        case _:
+            return ()
+
+
+def backward_messages(op: Op, group: Group, *, sequence_parallel: bool, overlap: bool) -> tuple[Message, ...]:
+    """What the backward pass exchanges; with ``overlap`` under the products that do not wait for it."""
+    weight = f"{op.name} weight gradient" if overlap else ""
+    match op:
+        case Linear(split="column") if sequence_parallel:
+            size = op.rows * op.inputs * op.element
+            gather = f"{op.name} input gradient" if overlap else ""
+            return (
+                Message("tensor all-gather", "all-gather", size, group, under=gather),
+                Message("tensor reduce-scatter", "reduce-scatter", size, group, under=weight),
+            )
+        case Linear(split="column"):
+            size = op.rows * op.inputs * op.element
+            return (Message("tensor all-reduce", "all-reduce", size, group, under=weight),)
+        case Linear(split="row") if sequence_parallel:
+            return (Message("tensor all-gather", "all-gather", op.rows * op.outputs * op.element, group),)
+        case Embedding(split="vocabulary") if sequence_parallel:
+            return (Message("tensor all-gather", "all-gather", op.rows * op.width * op.element, group),)
+        case _:
+            return ()

@@ -1,0 +1,201 @@
+"""The whole chain on one page: workload, hardware, strategy -> one training step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from perfmodel.cost.capacity import Footprint, footprint, stage_parameters
+from perfmodel.cost.compute import Processor
+from perfmodel.cost.interval import interval
+from perfmodel.cost.outcome import energy, step_cost
+from perfmodel.cost.passes import Passes
+from perfmodel.graph import expand
+from perfmodel.graph.flops import Convention, model_flops, recomputed_flops
+from perfmodel.parallel import Group, Layout, Message, arrange, divide
+from perfmodel.parallel.sharded_state import state_of
+from perfmodel.schedule import Stage, step
+from perfmodel.sync.all_reduce import synchronise
+from perfmodel.timeline import Part, Repeat, Serial, duration, leaves
+
+if TYPE_CHECKING:
+    from perfmodel.graph import Graph
+    from perfmodel.parallel import LocalBlock, Share
+    from perfmodel.specs import Hardware, Strategy, Workload
+    from perfmodel.timeline import Term
+
+COMMUNICATION = ("tensor parallel", "context parallel", "data parallel", "pipeline parallel")
+"""Kinds of terms that are messages."""
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """One predicted training step; everything else follows from its tree of time and its footprint."""
+
+    workload: Workload
+    hardware: Hardware
+    strategy: Strategy
+    layout: Layout
+    graph: Graph
+    tree: Part
+    footprint: Footprint
+    """Columns over the pipeline stages."""
+
+    @cached_property
+    def step_time(self) -> float:
+        """Of one optimiser step over the global batch."""
+        return float(duration(self.tree))
+
+    @cached_property
+    def terms(self) -> tuple[tuple[Term, float, float], ...]:
+        """Each distinct term with its total and its exposed time; the exposed times add up to the step."""
+        merged: dict[str, tuple[Term, float, float]] = {}
+        for leaf, time, exposed in leaves(self.tree):
+            _, before, seen = merged.get(leaf.name, (leaf, 0.0, 0.0))
+            merged[leaf.name] = (leaf, before + float(time), seen + float(exposed))
+        return tuple(row for row in merged.values() if row[1] > 0)
+
+    @cached_property
+    def kinds(self) -> dict[str, tuple[float, float]]:
+        """Total and exposed time of each kind of term, in the order of the tree."""
+        merged: dict[str, tuple[float, float]] = {}
+        for leaf, time, exposed in self.terms:
+            before, seen = merged.get(leaf.kind, (0.0, 0.0))
+            merged[leaf.kind] = (before + time, seen + exposed)
+        return merged
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Lower: all messages hide under all computing, no bubble. Upper: nothing hides."""
+        communicating = sum(time for kind, (time, _) in self.kinds.items() if kind in COMMUNICATION)
+        return max(self.computing, communicating), float(duration(self.tree, hidden=False))
+
+    @property
+    def computing(self) -> float:
+        """Time that the fullest device spends in kernels."""
+        idle = (*COMMUNICATION, "bubble")
+        return sum(time for kind, (time, _) in self.kinds.items() if kind not in idle)
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Where the measured step lies with 80 % probability, by the errors that the constants state."""
+        exposed = {kind: seen for kind, (_, seen) in self.kinds.items()}
+        return interval(self.step_time, exposed, self.hardware)
+
+    def flops(self, convention: Convention = "full-attention") -> float:
+        """FLOP of the step over all devices, recomputation left out."""
+        return float(model_flops(self.graph, convention)) * self._passes
+
+    @property
+    def hardware_flops(self) -> float:
+        """FLOP of the step with what recomputation executes again, under full attention."""
+        return self.flops() + float(recomputed_flops(self.graph, self.strategy.recompute)) * self._passes
+
+    def mfu(self, convention: Convention = "full-attention") -> float:
+        """Model FLOP utilisation: share of the devices' peak that goes into needed FLOP."""
+        return self.flops(convention) / (self.step_time * self._peak)
+
+    @property
+    def hfu(self) -> float:
+        """Hardware FLOP utilisation: recomputation counts."""
+        return self.hardware_flops / (self.step_time * self._peak)
+
+    @property
+    def samples_per_second(self) -> float:
+        """Of the whole job."""
+        return float(self.layout.batch) / self.step_time
+
+    @property
+    def tokens_per_second(self) -> float | None:
+        """Of the whole job; None for models without tokens."""
+        tokens = self.graph.tokens
+        return None if tokens is None else float(tokens) * self._passes / self.step_time
+
+    @property
+    def memory_peak(self) -> float:
+        """Bytes on the fullest device."""
+        return float(np.max(self.footprint.total))
+
+    @property
+    def fits(self) -> bool:
+        """Whether the fullest stage fits in the memory of a device."""
+        return self.memory_peak <= float(self.hardware.device.memory.capacity)
+
+    @property
+    def cost(self) -> float | None:
+        """Price of the step, where the machine has one."""
+        dollars = step_cost(self.hardware, self.layout.devices, self.step_time)
+        return None if dollars is None else float(dollars)
+
+    @property
+    def energy(self) -> float | None:
+        """Of all devices in the step, where the machine's power is known."""
+        joules = energy(self.hardware, self.layout.devices, self.step_time, self.computing)
+        return None if joules is None else float(joules)
+
+    @property
+    def _passes(self) -> float:
+        return float(self.layout.batch / self.layout.microbatch)
+
+    @property
+    def _peak(self) -> float:
+        return float(self.layout.devices * self.hardware.device.compute.peak[self.workload.training.precision])
+
+
+def predict(workload: Workload, hardware: Hardware, strategy: Strategy) -> Prediction:
+    """Predict one training step.
+
+    Args:
+        workload: what is trained.
+        hardware: on which machine.
+        strategy: how it is spread over the devices.
+
+    Raises InputError where the strategy cannot be laid out; that memory does not suffice is a
+    result (`Prediction.fits`), not an error.
+
+    >>> from perfmodel.library import find
+    >>> from perfmodel.specs import Strategy
+    >>> p = predict(find("workloads", "gpt2-124m"), find("hardware", "dgx-a100-80gb"), Strategy(dp=8, microbatch=16))
+    >>> p.fits, p.layout.microbatches
+    (True, 4.0)
+    """
+    layout = arrange(workload, hardware, strategy)
+    graph = expand(workload, microbatch=layout.microbatch, fused=strategy.attention == "flash")
+    share = divide(graph, layout, strategy)
+    state = state_of(workload, strategy)
+    processor = Processor(hardware.device, workload.training.precision)
+    passes = Passes(processor, hardware.network, strategy.recompute, state.accumulate_traffic)
+    parameters = np.maximum(
+        stage_parameters(share, first=True, last=layout.pp == 1), stage_parameters(share, first=layout.pp == 1, last=True)
+    )
+    sync = synchronise(parameters, share.tied, state, layout, hardware, strategy)
+    tree = step(_stage(share, layout, passes, strategy), layout, sync, overlap=strategy.gradient_overlap == "backward")
+    held = footprint(share, state, layout, strategy, np.arange(int(layout.pp)))
+    return Prediction(workload, hardware, strategy, layout, graph, tree, held)
+
+
+def _stage(share: Share, layout: Layout, passes: Passes, strategy: Strategy) -> Stage:
+    return Stage(
+        body_forward=passes.forward(share.body),
+        body_backward=passes.backward(share.body),
+        prologue=_both(passes, share.prologue),
+        epilogue=_both(passes, share.epilogue),
+        sends=(_sends(share, layout, passes, strategy),),
+    )
+
+
+def _both(passes: Passes, blocks: tuple[LocalBlock, ...]) -> Part:
+    return Serial("both", (passes.forward(blocks), passes.backward(blocks, recompute=False)))
+
+
+def _sends(share: Share, layout: Layout, passes: Passes, strategy: Strategy) -> Part:
+    """Activations forward and gradients backward, once for each chunk of the stage."""
+    scattered = strategy.scatter_gather and not strategy.sequence_parallel
+    split = layout.tp if scattered else 1
+    send = passes.message(Message("pipeline send", "send", share.boundary / split, layout.pipeline))
+    together = Group(np.where(np.asarray(layout.pp) > 1, split, 1), 1)
+    gather = passes.message(Message("pipeline all-gather", "all-gather", share.boundary, together))
+    return Repeat("sends", Serial("send", (send, gather)), 2 * layout.vpp)

@@ -1,0 +1,113 @@
+"""One result in four formats."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Format = Literal["table", "json", "csv", "markdown"]
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A titled table of text; numbers stand right."""
+
+    title: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    right: frozenset[int] = frozenset()
+    """Columns of numbers."""
+    lead: str = ""
+    """A line above the table."""
+    tail: str = ""
+    """A line under it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A result: ``record`` for JSON, ``rows`` for CSV, ``sections`` for people."""
+
+    record: Any
+    rows: Sequence[dict[str, Any]]
+    sections: tuple[Section, ...]
+    notes: tuple[str, ...] = field(default=())
+    """Lines under the tables: warnings, how to read on."""
+
+    def render(self, form: Format, *, width: int = 100) -> str:
+        """The text of one format, ending in a newline."""
+        match form:
+            case "json":
+                return json.dumps(self.record, indent=2, ensure_ascii=False) + "\n"
+            case "csv":
+                return _csv(self.rows)
+            case "markdown":
+                return _markdown(self)
+            case "table":
+                return _table(self, width)
+
+
+def flat(record: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested mappings as one level of dotted keys; lists are left out.
+
+    >>> flat({"a": {"b": 1}, "c": [1, 2], "d": None})
+    {'a.b': 1, 'd': None}
+    """
+    row: dict[str, Any] = {}
+    for key, value in record.items():
+        if isinstance(value, dict):
+            row |= flat(value, f"{prefix}{key}.")
+        elif not isinstance(value, list):
+            row[f"{prefix}{key}"] = value
+    return row
+
+
+def _csv(rows: Sequence[dict[str, Any]]) -> str:
+    header = list(dict.fromkeys(key for row in rows for key in row))
+    stream = io.StringIO()
+    writer = csv.DictWriter(stream, header, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return stream.getvalue()
+
+
+def _markdown(report: Report) -> str:
+    lines: list[str] = []
+    for section in report.sections:
+        rules = ("--:" if i in section.right else "---" for i in range(len(section.header)))
+        cells = (section.header, tuple(rules), *section.rows)
+        table = ["| " + " | ".join(cell.replace("|", r"\|") for cell in row) + " |" for row in cells]
+        around = [[text, ""] if text else [] for text in (section.lead, section.tail)]
+        lines += [f"### {section.title}", "", *around[0], *table, "", *around[1]]
+    lines += [f"- {note}" for note in report.notes]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _table(report: Report, width: int) -> str:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(file=io.StringIO(), width=width, highlight=False)
+    for section in report.sections:
+        console.print(section.title, style="bold", markup=False)
+        if section.lead:
+            console.print(section.lead, markup=False)
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_header=any(section.header))
+        for i, name in enumerate(section.header):
+            table.add_column(name, justify="right" if i in section.right else "left", overflow="fold")
+        for row in section.rows:
+            table.add_row(*(cell.replace("[", r"\[") for cell in row))
+        console.print(table)
+        if section.tail:
+            console.print(section.tail, markup=False)
+            console.print()
+    for note in report.notes:
+        console.print(note, markup=False)
+    text: str = console.file.getvalue()  # type: ignore[attr-defined]
+    return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"

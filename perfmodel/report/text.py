@@ -1,0 +1,51 @@
+"""Numbers as people read them."""
+
+from __future__ import annotations
+
+from perfmodel.units import Number
+
+_DECIMAL = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "u"), (1e-9, "n"))
+
+
+def quantity(value: Number, unit: str) -> str:
+    """Four digits with a prefix.
+
+    >>> quantity(16.058, "s"), quantity(2.5e-6, "s"), quantity(312e12, "FLOP/s"), quantity(0.0, "s")
+    ('16.06 s', '2.5 us', '312 TFLOP/s', '0 s')
+    >>> quantity(85899345920, "B")
+    '80 GiB'
+    """
+    value = float(value)
+    if unit == "B":
+        return _binary(value)
+    for size, prefix in _DECIMAL:
+        if abs(value) >= size * 0.99995:
+            if unit in {"s", "USD"} and size > 1:
+                break
+            return f"{value / size:.4g} {prefix}{unit}"
+    return f"{value:,.4g} {unit}" if abs(value) < 1e4 else f"{value:,.0f} {unit}"
+
+
+def share(value: float) -> str:
+    """A fraction in percent.
+
+    >>> share(0.4567)
+    '45.7 %'
+    """
+    return f"{100 * value:.1f} %"
+
+
+def count(value: float) -> str:
+    """A whole number with separators.
+
+    >>> count(1234567.0)
+    '1,234,567'
+    """
+    return f"{value:,.0f}"
+
+
+def _binary(value: float) -> str:
+    for power, prefix in ((5, "Pi"), (4, "Ti"), (3, "Gi"), (2, "Mi"), (1, "Ki")):
+        if abs(value) >= 1024**power:
+            return f"{value / 1024**power:.4g} {prefix}B"
+    return f"{value:.4g} B"

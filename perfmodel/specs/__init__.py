@@ -1,0 +1,7 @@
+"""What the YAML files say, as frozen objects in SI units."""
+
+from perfmodel.specs.hardware import Hardware
+from perfmodel.specs.strategy import Strategy
+from perfmodel.specs.workload import Workload
+
+__all__ = ["Hardware", "Strategy", "Workload"]

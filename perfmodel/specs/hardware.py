@@ -1,0 +1,205 @@
+"""A machine: its devices, the network that joins them, its hosts, price and power."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import Field
+
+from perfmodel.origin import Integer, Text
+from perfmodel.specs.common import Group, Precision, Share, SpecFile
+from perfmodel.units import Bytes, BytesPerSecond, DollarsPerSecond, FlopPerSecond, Seconds, Watts
+from perfmodel.yamlfile import Fault, Spec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Positive = Annotated[Integer, Field(gt=0)]
+Topology = Literal[
+    "switch", "full-mesh", "cube-mesh", "ring", "torus", "pcie-tree", "socket-bus", "fat-tree", "ethernet"
+]
+
+
+class Compute(Group):
+    """How fast a device can calculate at best."""
+
+    cores: Positive
+    """Units that work on one tile each: streaming multiprocessors, compute units, matrix units, CPU cores."""
+    peak: dict[Precision, FlopPerSecond] = Field(min_length=1)
+    """Dense peak of the matrix path, by precision of the operands; 1 multiply-add = 2 FLOP."""
+
+
+class Memory(Group):
+    """The memory that holds weights and activations."""
+
+    capacity: Bytes
+    bandwidth: BytesPerSecond
+
+
+class Cache(Group):
+    """A level of cache shared by the whole device."""
+
+    name: str
+    capacity: Bytes
+    bandwidth: BytesPerSecond | None = None
+
+
+class MatmulEfficiency(Group):
+    """Constants of `perfmodel.formulas.matmul.tiled_matmul`."""
+
+    fraction: Share
+    """Of the peak, in a large and square product."""
+    tile_half: float = Field(ge=0)
+    """Tile intensity (rows x columns / (rows + columns)) at which a core reaches half of its rate."""
+    depth_half: float = Field(ge=0)
+    """Inner dimension at which half of the time goes to filling and draining a tile."""
+    tiles: tuple[tuple[Positive, Positive], ...] = (
+        (256, 128), (128, 256), (128, 128), (128, 64), (64, 128), (64, 64), (64, 32), (32, 64), (32, 32),
+    )  # fmt: skip
+    """Tile shapes that the library chooses from, rows x columns."""
+    sustained: Share = 1.0
+    """Of the rate of a short benchmark, kept up in hours of training (clocks fall under power and heat)."""
+
+
+class Convolution(Group):
+    """Share of peak that a large convolution reaches."""
+
+    fraction: Share
+
+
+class FusedAttention(Group):
+    """Share of peak that fused attention reaches, forward and backward together."""
+
+    fraction: Share
+
+
+class Streaming(Group):
+    """Share of the memory bandwidth that a large elementwise kernel reaches."""
+
+    fraction: Share
+
+
+class Launch(Group):
+    """Least time of one kernel, from its launch to its end."""
+
+    time: Seconds
+
+
+class Efficiency(Spec):
+    """How much of its peaks the device reaches, and what a kernel costs at least."""
+
+    matmul: MatmulEfficiency
+    convolution: Convolution
+    attention: FusedAttention
+    streaming: Streaming
+    launch: Launch
+
+
+class Power(Group):
+    """Electric power of one device."""
+
+    idle: Watts
+    active: Watts
+
+
+class Device(Spec):
+    """One accelerator, or one CPU socket or cloud machine where that computes."""
+
+    name: Text
+    kind: Literal["gpu", "tpu", "cpu"]
+    compute: Compute
+    memory: Memory
+    caches: tuple[Cache, ...] = ()
+    efficiency: Efficiency
+    power: Power | None = None
+
+
+class Tier(Group):
+    """One level of the network, as one device sees it."""
+
+    name: Text
+    topology: Topology
+    devices: Positive
+    """Devices that this tier joins, those of the tiers inside included."""
+    bandwidth: BytesPerSecond
+    """Per device and per direction, when all devices of the tier send at once."""
+    latency: Seconds
+    """Of one step of a collective, software included."""
+    efficiency: Share
+    """Of the bandwidth, reached by large messages."""
+    ports: Positive | None = None
+    """Network cards (or links) that one unit of the tier inside has into this tier; default one per device."""
+    shape: tuple[Positive, ...] | None = None
+    """Of a torus: devices along each axis."""
+
+
+class Host(Group):
+    """The computer that drives some of the devices."""
+
+    name: str
+    devices: Positive
+    """Devices in one host."""
+    cores: Positive | None = None
+    memory: Bytes | None = None
+    memory_bandwidth: BytesPerSecond | None = None
+    device_link: BytesPerSecond | None = None
+    """Between the host's memory and one device, per direction."""
+
+
+class Price(Group):
+    """What one device costs, its share of the host included."""
+
+    per_device: DollarsPerSecond
+
+
+class Hardware(SpecFile):
+    """A machine, from one device up to the largest network it can be part of."""
+
+    device: Device
+    network: tuple[Tier, ...] = ()
+    """From the innermost tier to the outermost."""
+    host: Host
+    price: Price | None = None
+
+    @property
+    def reach(self) -> int:
+        """The most devices that the network joins."""
+        return self.network[-1].devices if self.network else 1
+
+    def faults(self) -> Iterator[Fault]:
+        """Also: tiers out of order, a torus that does not multiply out, zero peaks, idle above active."""
+        yield from super().faults()
+        yield from self._network_faults()
+        positive = {
+            "device.memory.capacity": self.device.memory.capacity,
+            "device.memory.bandwidth": self.device.memory.bandwidth,
+            **{f"device.compute.peak.{name}": rate for name, rate in self.device.compute.peak.items()},
+            **{f"network.{i}.bandwidth": tier.bandwidth for i, tier in enumerate(self.network)},
+        }
+        for path, value in positive.items():
+            if not value > 0:
+                yield Fault(path, "must be greater than 0", value)
+        power = self.device.power
+        if power and power.idle > power.active:
+            yield Fault("device.power.idle", "is above the active power", power.idle)
+
+    def _network_faults(self) -> Iterator[Fault]:
+        inside = 1
+        for index, tier in enumerate(self.network):
+            path = f"network.{index}"
+            if tier.devices <= inside and index:
+                yield Fault(f"{path}.devices", f"must exceed the {inside} of the tier inside", tier.devices)
+            elif tier.devices % inside:
+                yield Fault(f"{path}.devices", f"must be a multiple of the {inside} of the tier inside", tier.devices)
+            if tier.ports and tier.ports > 64 * inside:
+                yield Fault(f"{path}.ports", f"{tier.ports} ports for {inside} devices cannot be", tier.ports)
+            if tier.shape and _product(tier.shape) * (inside if index else 1) != tier.devices:
+                yield Fault(f"{path}.shape", f"does not multiply to {tier.devices} devices")
+            inside = tier.devices
+
+
+def _product(factors: tuple[int, ...]) -> int:
+    product = 1
+    for factor in factors:
+        product *= factor
+    return product

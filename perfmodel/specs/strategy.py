@@ -1,0 +1,67 @@
+"""How a job is spread over the devices."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from perfmodel.origin import Integer, Text
+from perfmodel.yamlfile import Spec
+
+Degree = Annotated[Integer, Field(ge=1)]
+
+Recompute = Literal["none", "selective", "full"]
+Attention = Literal["unfused", "flash"]
+Schedule = Literal["1f1b", "gpipe"]
+Overlap = Literal["none", "backward"]
+
+
+class Strategy(Spec):
+    """One point of the product of all axes; what is left out takes the default of the field."""
+
+    schema_version: Literal[1] = Field(default=1, alias="schema")
+    name: Text = "custom"
+    description: str = ""
+    sources: dict[str, str] = Field(default_factory=dict)
+
+    devices: Degree | None = None
+    """Devices of the job; default tp x pp x cp x dp."""
+    tp: Degree = 1
+    """Tensor parallel: each layer split over tp devices."""
+    pp: Degree = 1
+    """Pipeline parallel: the layers cut into pp stages."""
+    vpp: Degree = 1
+    """Virtual stages (model chunks) on each pipeline stage; above 1 the schedule is interleaved."""
+    cp: Degree = 1
+    """Context parallel: each sequence cut into cp parts."""
+    dp: Degree | None = None
+    """Data parallel replicas; default devices / (tp x pp x cp)."""
+    ep: Degree = 1
+    """Expert parallel, inside dp: the experts spread over ep devices."""
+    sequence_parallel: bool = False
+    """Split norms, dropout and residuals along the sequence over the tp devices."""
+    zero: Annotated[Integer, Field(ge=0, le=3)] = 0
+    """ZeRO stage: 1 shards optimiser states, 2 also gradients, 3 also parameters, over the replicas."""
+    shard_group: Degree | None = None
+    """Replicas over which ZeRO shards; default all of them."""
+    microbatch: Degree = 1
+    """Samples that a replica works on at a time."""
+    recompute: Recompute = "none"
+    """Activations recomputed in the backward pass: none, selective (the attention core), full (each layer)."""
+    attention: Attention = "flash"
+    """unfused materialises the scores in memory; flash never does."""
+    schedule: Schedule = "1f1b"
+    """Order of forward and backward passes in the pipeline."""
+    sync: Literal["all-reduce"] = "all-reduce"
+    """How replicas agree on their gradients."""
+    gradient_overlap: Overlap = "backward"
+    """Whether gradients travel while the last microbatch's backward pass still runs."""
+    tensor_overlap: Overlap = "backward"
+    """Whether tensor-parallel messages of the backward pass travel beside the weight gradients."""
+    gradient_precision: Literal["fp32", "same"] = "fp32"
+    """Gradients accumulate and travel in fp32, or in the precision of the weights."""
+    fused_accumulation: bool = True
+    """The product that makes a weight gradient adds it to the sum itself."""
+    scatter_gather: bool = True
+    """Pipeline neighbours on different hosts exchange 1/tp of an activation each, then gather it locally."""

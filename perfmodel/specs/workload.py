@@ -1,0 +1,126 @@
+"""What is trained: a family of models with its shape, and how it is trained."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import Field
+
+from perfmodel.origin import Integer
+from perfmodel.specs.common import Group, Precision, Share, Size, SpecFile
+from perfmodel.specs.convnet import Convnet, Layer, convnet_faults
+from perfmodel.specs.custom import Custom, OpSpec, custom_faults
+from perfmodel.yamlfile import Fault, Spec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["Convnet", "Custom", "Layer", "OpSpec", "Patches", "Training", "Transformer", "Workload"]
+
+
+class Patches(Spec):
+    """An image cut into square patches, each one token."""
+
+    image: Size
+    patch: Size
+    channels: Size = 3
+
+
+class Transformer(Group):
+    """Blocks of attention and multilayer perceptron: GPT, Llama, BERT, T5, ViT."""
+
+    family: Literal["transformer"]
+    layers: Size
+    """Blocks; in an encoder-decoder those of the encoder."""
+    decoder_layers: Size | None = None
+    """Blocks with cross-attention on top of an encoder (T5)."""
+    hidden: Size
+    ffn_hidden: Size | None = None
+    """Width inside the multilayer perceptron; default 4 x hidden."""
+    heads: Size
+    kv_heads: Size | None = None
+    """Heads of keys and values; default all (fewer = grouped-query attention)."""
+    head_dim: Size | None = None
+    """Default hidden / heads."""
+    vocabulary: Size | None = None
+    patches: Patches | None = None
+    """Instead of a vocabulary: the input is an image (ViT)."""
+    classes: Size | None = None
+    """Outputs of a classification head."""
+    positions: Literal["learned", "rotary", "relative", "none"] = "learned"
+    max_positions: Size | None = None
+    """Rows of learned positions, or buckets of relative ones; default the sequence length."""
+    token_types: Annotated[Integer, Field(ge=0)] = 0
+    """Rows of the segment embedding (BERT)."""
+    activation: Literal["gelu", "relu", "swiglu"] = "gelu"
+    norm: Literal["layernorm", "rmsnorm"] = "layernorm"
+    final_norm: bool = True
+    """A norm after the last block (pre-norm models)."""
+    bias: bool = True
+    """Linear layers have biases."""
+    causal: bool = True
+    """Each token attends to those before it only."""
+    dropout: bool = True
+    tied: bool = True
+    """The output layer shares the weights of the token embedding."""
+    pretraining_head: bool = False
+    """BERT's pooler, next-sentence and masked-language heads."""
+    predicted: Share = 1.0
+    """Share of the positions whose output is computed; of BERT the masked ones."""
+
+    @property
+    def ffn(self) -> int:
+        """Width inside the multilayer perceptron."""
+        return self.ffn_hidden or 4 * self.hidden
+
+    @property
+    def kv(self) -> int:
+        """Heads of keys and values."""
+        return self.kv_heads or self.heads
+
+    @property
+    def head(self) -> int:
+        """Width of one head."""
+        return self.head_dim or self.hidden // self.heads
+
+
+class Training(Group):
+    """How it is trained."""
+
+    batch: Size
+    """Samples of one step, over all replicas."""
+    sequence: Size | None = None
+    """Tokens of one sample; of an image model none."""
+    target_sequence: Size | None = None
+    """Tokens of the decoder's side of one sample; default as `sequence`."""
+    optimizer: Literal["sgd", "momentum", "adam", "lamb"] = "adam"
+    precision: Precision
+
+
+class Workload(SpecFile):
+    """A model and its training."""
+
+    model: Annotated[Transformer | Convnet | Custom, Field(discriminator="family")]
+    training: Training
+
+    def faults(self) -> Iterator[Fault]:
+        """Also: shapes that contradict themselves."""
+        yield from super().faults()
+        if isinstance(self.model, Transformer):
+            yield from self._transformer_faults(self.model)
+        elif isinstance(self.model, Convnet):
+            yield from convnet_faults(self.model, "model")
+        else:
+            yield from custom_faults(self.model, "model")
+
+    def _transformer_faults(self, model: Transformer) -> Iterator[Fault]:
+        if model.head_dim is None and model.hidden % model.heads:
+            yield Fault("model.heads", f"{model.heads} heads do not divide hidden {model.hidden}; give head_dim", model.heads)
+        if model.heads % model.kv:
+            yield Fault("model.kv_heads", f"{model.kv} does not divide the {model.heads} heads", model.kv_heads)
+        if (model.vocabulary is None) == (model.patches is None):
+            yield Fault("model", "needs either a vocabulary or patches")
+        if model.patches and model.patches.image % model.patches.patch:
+            yield Fault("model.patches.patch", f"does not divide the image of {model.patches.image}", model.patches.patch)
+        if model.vocabulary and self.training.sequence is None:
+            yield Fault("training", "needs a sequence length")

@@ -1,0 +1,1 @@
+"""How replicas agree on the weights after each step: one file for each protocol."""
