@@ -51,3 +51,7 @@ class InputError(PerfModelError):
         """Keep the problems in the order in which they were found."""
         self.problems = tuple(problems)
         super().__init__("\n".join(map(str, self.problems)))
+
+    def __reduce__(self) -> tuple[type[InputError], tuple[tuple[Problem, ...]]]:
+        """Pickle by the problems, not by their text."""
+        return type(self), (self.problems,)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perfmodel.errors import InputError, Place, Problem
-from perfmodel.library import Kind, document, find
+from perfmodel.library import Kind, find, is_file, names
 from perfmodel.specs import Hardware, Strategy, Workload
-from perfmodel.yamlfile import Document
+from perfmodel.yamlfile import Document, nearest, read
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
 HEADS: dict[str, Kind] = {"workload": "workloads", "hardware": "hardware", "strategy": "strategies"}
 """First word of a path that `--set` may name, and the kind of file that it is in."""
@@ -68,6 +68,8 @@ def load_job(
     overrides: dict[str, dict[str, tuple[Any, str]]] = {head: {} for head in HEADS}
     problems: list[Problem] = []
     for setting, value in (settings or {}).items():
+        if setting not in SETTINGS:
+            raise TypeError(f"no setting {setting!r}{nearest(setting, SETTINGS)}")
         if value is not None:
             head, _, path = SETTINGS[setting].partition(".")
             overrides[head][path] = (value, f"--{setting.replace('_', '-')}")
@@ -93,23 +95,21 @@ def load_job(
 def _find(head: str, name: str | Path | None, overrides: dict[str, tuple[Any, str]]) -> Any:
     if name is None:
         source = Document("strategy", {})
-        for path, (value, option) in overrides.items():
-            source.override(path, value, option)
+        source.override_all(overrides)
         return source.validate(Strategy)
     return find(HEADS[head], name, overrides)
 
 
 def kind_of(name: str | Path) -> Kind:
     """Which kind of item a library name or file is; raises InputError where it is none."""
-    problems: list[Problem] = []
     for kind in HEADS.values():
-        try:
-            source = document(kind, name)
-        except InputError as error:
-            problems.extend(error.problems)
-            continue
-        return guess_kind(source) or kind
-    raise InputError(problems[:1])
+        if str(name) in names(kind):
+            return kind
+    if is_file(name):
+        return guess_kind(read(Path(name))) or "strategies"
+    hint = nearest(str(name), [known for kind in HEADS.values() for known in names(kind)])
+    message = f"nothing of this name in the library, and no such YAML file{hint or '; `perfmodel list` shows all'}"
+    raise InputError([Problem(Place(str(name)), "", message)])
 
 
 def guess_kind(source: Document) -> Kind | None:

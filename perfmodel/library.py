@@ -29,10 +29,24 @@ def folder(kind: Kind) -> Path:
     return _ROOT / kind
 
 
+def validation_folder() -> Path:
+    """The studies of measured cases."""
+    return _ROOT / "validation"
+
+
 @lru_cache
 def names(kind: Kind) -> tuple[str, ...]:
     """Canonical names of what the library holds of one kind, sorted."""
     return tuple(sorted(path.stem for path in folder(kind).glob("*.yaml")))
+
+
+def is_file(name: str | Path) -> bool:
+    """Whether a name means a file rather than an item of the library."""
+    path = Path(name)
+    try:
+        return path.suffix in {".yaml", ".yml"} or path.is_file()
+    except OSError:  # too long for a file name
+        return False
 
 
 def document(kind: Kind, name: str | Path) -> Document:
@@ -40,14 +54,28 @@ def document(kind: Kind, name: str | Path) -> Document:
 
     Raises InputError, with near matches, where there is neither.
     """
-    path = Path(name)
-    if path.suffix in {".yaml", ".yml"} or path.is_file():
-        return read(path)
     if str(name) in names(kind):
         return _copy(_library_document(kind, str(name)))
+    if is_file(name):
+        return read(Path(name))
     hint = nearest(str(name), names(kind)) or f"; `perfmodel list {kind}` shows all"
     message = f"no {SINGULAR[kind]} of this name in the library, and no such YAML file{hint}"
     raise InputError([Problem(Place(str(name)), "", message)])
+
+
+def library_name(kind: Kind, name: str, folder: Path, *, check: bool = False) -> str | Path:
+    """A library name as it is, anything else as a path relative to ``folder``.
+
+    Raises InputError, where ``check`` is set, for what is neither.
+    """
+    if name in names(kind):
+        return name
+    path = folder / name
+    if path.is_file():
+        return path
+    if check:
+        document(kind, name)
+    return name
 
 
 def find(kind: Kind, name: str | Path, overrides: Mapping[str, tuple[object, str]] | None = None) -> Any:
@@ -58,8 +86,7 @@ def find(kind: Kind, name: str | Path, overrides: Mapping[str, tuple[object, str
     if not overrides and str(name) in names(kind):
         return _library_spec(kind, str(name))
     source = document(kind, name)
-    for path, (value, option) in (overrides or {}).items():
-        source.override(path, value, option)
+    source.override_all(overrides or {})
     return source.validate(SPECS[kind])
 
 

@@ -78,9 +78,15 @@ def _keep(value: Any, handler: Any) -> Any:
     return traced(handler(value), origin) if origin else handler(value)
 
 
+def _keep_number(value: Any, handler: Any) -> Any:
+    if isinstance(value, bool):
+        raise ValueError(f"must be a number, not {str(value).lower()}")  # noqa: TRY004 - what pydantic collects
+    return _keep(value, handler)
+
+
 KeepOrigin = WrapValidator(_keep)
 """Let a pydantic field return what it validated with the origin it came with."""
 
-Integer = Annotated[int, KeepOrigin]
-Fraction = Annotated[float, KeepOrigin]
+Integer = Annotated[int, WrapValidator(_keep_number)]
+Fraction = Annotated[float, WrapValidator(_keep_number)]
 Text = Annotated[str, KeepOrigin]

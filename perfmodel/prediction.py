@@ -96,12 +96,12 @@ class Prediction:
 
     def mfu(self, convention: Convention = "full-attention") -> float:
         """Model FLOP utilisation: share of the devices' peak that goes into needed FLOP."""
-        return self.flops(convention) / (self.step_time * self._peak)
+        return self.flops(convention) / (self.step_time * self.devices * self.peak)
 
     @property
     def hfu(self) -> float:
         """Hardware FLOP utilisation: recomputation counts."""
-        return self.hardware_flops / (self.step_time * self._peak)
+        return self.hardware_flops / (self.step_time * self.devices * self.peak)
 
     @property
     def samples_per_second(self) -> float:
@@ -111,8 +111,13 @@ class Prediction:
     @property
     def tokens_per_second(self) -> float | None:
         """Of the whole job; None for models without tokens."""
+        return None if self.tokens_per_step is None else self.tokens_per_step / self.step_time
+
+    @property
+    def tokens_per_step(self) -> float | None:
+        """Of the global batch; None for models without tokens."""
         tokens = self.graph.tokens
-        return None if tokens is None else float(tokens) * self._passes / self.step_time
+        return None if tokens is None else float(tokens) * self._passes
 
     @property
     def memory_peak(self) -> float:
@@ -137,12 +142,18 @@ class Prediction:
         return None if joules is None else float(joules)
 
     @property
-    def _passes(self) -> float:
-        return float(self.layout.batch / self.layout.microbatch)
+    def devices(self) -> float:
+        """Of the job."""
+        return float(self.layout.devices)
 
     @property
-    def _peak(self) -> float:
-        return float(self.layout.devices * self.hardware.device.compute.peak[self.workload.training.precision])
+    def peak(self) -> float:
+        """FLOP/s of one device at the precision of the job."""
+        return float(self.hardware.device.compute.peak[self.workload.training.precision])
+
+    @property
+    def _passes(self) -> float:
+        return float(self.layout.batch / self.layout.microbatch)
 
 
 def predict(workload: Workload, hardware: Hardware, strategy: Strategy) -> Prediction:

@@ -6,6 +6,7 @@ In a signature ``Bytes`` says so; in a spec it also reads ``"80 GiB"``.
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,14 +21,16 @@ if TYPE_CHECKING:
 
 Number = float | NDArray[Any]
 
-_POWER = {"": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18, "m": -3, "u": -6, "n": -9, "p": -12}
-_BASE = {"B": ("B", 1.0), "bit": ("B", 1 / 8), "FLOP": ("FLOP", 1.0), "s": ("s", 1.0),
-         "W": ("W", 1.0), "J": ("J", 1.0), "Hz": ("1/s", 1.0)}  # fmt: skip
+_LARGE = {"": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_SMALL = {"": 0, "m": -3, "u": -6, "n": -9, "p": -12}
+_BASE = {"B": ("B", 1.0, _LARGE), "bit": ("B", 1 / 8, _LARGE), "FLOP": ("FLOP", 1.0, _LARGE), "s": ("s", 1.0, _SMALL),
+         "W": ("W", 1.0, _LARGE), "J": ("J", 1.0, _LARGE | _SMALL), "Hz": ("1/s", 1.0, _LARGE)}  # fmt: skip
 UNITS = {
     prefix + name: (base, size * 10.0**power)
-    for prefix, power in _POWER.items()
-    for name, (base, size) in _BASE.items()
+    for name, (base, size, powers) in _BASE.items()
+    for prefix, power in powers.items()
 }
+"""Without those that only a slip of the shift key would write: mB, Ms."""
 UNITS |= {f"{prefix}iB": ("B", 2.0 ** (10 * n)) for n, prefix in enumerate("KMGTP", start=1)}
 UNITS |= {"min": ("s", 60.0), "h": ("s", 3600.0), "day": ("s", 86400.0), "USD": ("USD", 1.0)}
 _TEXT = re.compile(r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*([A-Za-z]+)(?:/([a-z]+))?\s*")
@@ -70,7 +73,10 @@ class Unit:
         found = f"{base}/s" if per else base
         if found != self.name:
             raise ValueError(f"needs a unit of {self.name}, not {written}")
-        return float(number) * size / (UNITS[per][1] if per else 1.0)
+        value = float(number) * size / (UNITS[per][1] if per else 1.0)
+        if not 0 <= value < math.inf:
+            raise ValueError("must not be negative" if value < 0 else "is larger than any number")
+        return value
 
     def _validate(self, value: object) -> float:
         origin = origin_of(value)
@@ -90,16 +96,24 @@ class Unit:
 
 
 def _hint(unit: str, per: str | None) -> str:
-    over = f"/{per}" if per else ""
-    if per is None and unit.endswith("ps") and unit[:-2] in UNITS | {"Gb": 0, "Mb": 0, "Tb": 0}:
-        rate = unit[:-2].replace("b", "bit") if unit[:-2].endswith("b") else unit[:-2]
-        return f"; write {rate}/s"
+    if per is None and unit.endswith("ps") and _spelled(unit[:-2]):
+        return f"; write {_spelled(unit[:-2])}/s"
+    over = f"/{_SPELLED.get(per, per)}" if per else ""
     if unit.endswith("b") and f"{unit[:-1]}B" in UNITS:
         return f"; write {unit[:-1]}bit{over} or {unit[:-1]}B{over}"
     if "FLOPS" in unit.upper():
-        return f"; write {unit.upper().partition('FLOPS')[0]}FLOP/s"
+        return f"; write {_spelled(unit[: unit.upper().index('FLOPS')] + 'FLOP')}/s"
+    return f"; write {_spelled(unit)}{over}" if _spelled(unit) else ""
+
+
+_SPELLED = {"sec": "s", "second": "s", "seconds": "s", "minute": "min", "minutes": "min", "hr": "h", "hour": "h",
+            "hours": "h", "days": "day", "b": "bit", "kb": "kbit", "Mb": "Mbit", "Gb": "Gbit", "Tb": "Tbit"}  # fmt: skip
+
+
+def _spelled(unit: str) -> str:
+    """The unit that was meant, or nothing."""
     close = [known for known in UNITS if known.lower() == unit.lower()]
-    return f"; write {close[0]}{over}" if close else ""
+    return unit if unit in UNITS else _SPELLED.get(unit) or (close[0] if close else "")
 
 
 Bytes = Annotated[Number, Unit("B")]

@@ -63,7 +63,7 @@ class Document:
     def override(self, path: str, value: object, option: str) -> None:
         """Set ``path`` ("network.0.latency") to a value that was given as a command-line option."""
         place = Place(option)
-        steps: Location = tuple(int(s) if s.isdigit() else s for s in path.split("."))
+        steps: Location = _steps(path)
         node: Any = self.data
         for depth, step in enumerate(steps[:-1]):
             if isinstance(node, dict) and step not in node:
@@ -80,6 +80,17 @@ class Document:
         except (IndexError, TypeError) as error:
             raise InputError([Problem(place, path, f"there is no {path}")]) from error
         self.places[steps] = place
+
+    def override_all(self, overrides: Mapping[str, tuple[object, str]]) -> None:
+        """Apply {path: (value, option)}; raises InputError with every one that leads nowhere."""
+        problems: list[Problem] = []
+        for path, (value, option) in overrides.items():
+            try:
+                self.override(path, value, option)
+            except InputError as error:
+                problems.extend(error.problems)
+        if problems:
+            raise InputError(problems)
 
     def place(self, location: Location) -> Place:
         """The deepest known place on the way to ``location``: a missing key stops at its parent."""
@@ -100,11 +111,9 @@ class Document:
             made = spec.model_validate(self.data)
         except ValidationError as error:
             raise InputError(self._problems(spec, error)) from error
-        problems = [
-            Problem(self._fault_place(fault), fault.path, fault.message) for fault in made.faults()
-        ]
+        problems = [Problem(self._fault_place(fault), fault.path, fault.message) for fault in made.faults()]
         if problems:
-            raise InputError(problems)
+            raise InputError(sorted(problems, key=lambda p: p.place.line))
         return made
 
     def _written(self, location: Location) -> Location:
@@ -122,8 +131,7 @@ class Document:
 
     def _fault_place(self, fault: Fault) -> Place:
         origin = origin_of(fault.value)
-        steps: Location = tuple(int(s) if s.isdigit() else s for s in fault.path.split("."))
-        return origin.place if origin else self.place(steps)
+        return origin.place if origin else self.place(_steps(fault.path))
 
     def _problems(self, spec: type[BaseModel], error: ValidationError) -> list[Problem]:
         found: dict[Problem, None] = {}
@@ -136,6 +144,10 @@ class Document:
 
 def _step(node: Any, step: int | str) -> Any:
     return node[step]
+
+
+def _steps(path: str) -> Location:
+    return tuple(int(step) if step.isascii() and step.isdecimal() else step for step in path.split("."))
 
 
 def read(path: Path, shown: str = "") -> Document:
@@ -158,7 +170,7 @@ def scalar(text: str) -> object:
     """
     try:
         value = YAML(typ="safe", pure=True).load(text)
-    except YAMLError:
+    except (YAMLError, ValueError, RecursionError):
         return text
     return value if isinstance(value, (*_PLAIN, list, dict)) else text
 
@@ -194,10 +206,12 @@ def _parse(text: str, file: str) -> tuple[dict[str, Any], dict[Location, Place]]
         mark = error.problem_mark or error.context_mark
         place = Place(file, mark.line + 1, mark.column + 1) if mark else Place(file)
         message = re.sub(r"\s*\n.*", "", str(error.problem), flags=re.DOTALL)
+        message = f"{error.context} {message}" if message.startswith("but ") else message
         raise InputError([Problem(place, "yaml", message)]) from error
-    except (YAMLError, RecursionError, ValueError) as error:
-        lines = str(error).split("\n")
-        raise InputError([Problem(Place(file), "yaml", lines[0] or "nested too deeply")]) from error
+    except RecursionError as error:
+        raise InputError([Problem(Place(file), "yaml", "is nested too deeply")]) from error
+    except (YAMLError, ValueError) as error:
+        raise InputError([Problem(Place(file), "yaml", str(error).partition("\n")[0])]) from error
     if not isinstance(tree, dict):
         raise InputError([Problem(Place(file, 1, 1), "", "must be a mapping of keys to values")])
     walker = _Walker(file)
@@ -218,7 +232,8 @@ class _Walker:
             limit = f"{MAX_NODES} nodes" if self.nodes > MAX_NODES else f"{MAX_DEPTH} levels"
             raise InputError([Problem(origin.place, "yaml", f"expands to more than {limit}")])
         if getattr(getattr(node, "tag", None), "value", None):
-            raise InputError([Problem(origin.place, "yaml", f"tag {node.tag.value!r} is not allowed")])
+            tag = str(node.tag.value).replace("tag:yaml.org,2002:", "!!")
+            raise InputError([Problem(origin.place, "yaml", f"tag {tag!r} is not allowed")])
         if isinstance(node, dict):
             inner = self._group(node, origin)
             return {key: self._child(node, key, path, inner) for key in node}
@@ -229,14 +244,14 @@ class _Walker:
                 return traced(kind(node), origin)
         if node is None:
             return None
-        raise InputError([Problem(origin.place, "yaml", f"a {type(node).__name__} is no value here")])
+        raise InputError([Problem(origin.place, "yaml", f"a {type(node).__name__} is no value here; text needs quotes")])
 
     def _child(self, node: Any, key: Any, path: Location, origin: Origin) -> Any:
-        if not isinstance(key, str | int):
-            raise InputError([Problem(origin.place, "yaml", f"key {key!r} must be a word")])
         at = (*path, key)
-        line, column = node.lc.data[key][:2] if node.lc.data and key in node.lc.data else (0, 0)
-        place = Place(self.file, line + 1, column + 1)
+        own = (node.lc.data or {}).get(key)  # what a merge key (<<) brings has none
+        place = Place(self.file, own[0] + 1, own[1] + 1) if own else origin.place
+        if isinstance(node, dict) and not isinstance(key, str):
+            raise InputError([Problem(place, "yaml", f"key {key!r} is no text; put it in quotes")])
         self.places[at] = place
         return self.plain(node[key], at, Origin(place, origin.source, origin.status))
 
@@ -255,12 +270,27 @@ def _message(spec: type[BaseModel], fault: Any) -> str:
         case "literal_error" | "enum":
             expected = re.findall(r"'([^']+)'", fault["ctx"]["expected"])
             return f"must be {fault['ctx']['expected']}{nearest(str(fault['input']), expected)}"
+        case "int_type" | "int_parsing" | "int_from_float":
+            return f"must be a whole number, not {_shown(fault['input'])}"
+        case "float_type" | "float_parsing":
+            return f"must be a number, not {_shown(fault['input'])}"
+        case "bool_type" | "bool_parsing":
+            return f"must be true or false, not {_shown(fault['input'])}"
+        case "string_type":
+            return f"must be text, not {_shown(fault['input'])}; put it in quotes"
         case "union_tag_invalid":
             return f"{fault['ctx']['tag']!r} is none of {fault['ctx']['expected_tags']}"
         case "union_tag_not_found":
             return f"needs the key {fault['ctx']['discriminator']}"
         case _:
             return re.sub(r"^(Value error|Input), ?", "", fault["msg"]).replace("Input should", "must")
+
+
+def _shown(value: Any) -> str:
+    kinds = {dict: "a mapping", list: "a list", type(None): "empty"}
+    if type(value) in kinds:
+        return kinds[type(value)]
+    return str(value).lower() if isinstance(value, bool) else repr(value)[:40]
 
 
 def _all_fields(spec: Any, seen: set[Any] | None = None) -> set[str]:

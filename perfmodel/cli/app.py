@@ -124,9 +124,13 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _usage(error: Exception) -> int:
+    message = error.format_message()  # type: ignore[attr-defined]
     context = getattr(error, "ctx", None)
-    hint = f"; see {context.command_path} --help" if context else ""
-    sys.stderr.write(f"perfmodel: {error.format_message()}{hint}\n")  # type: ignore[attr-defined]
+    if type(error).__name__ == "NoArgsIsHelpError" or context is None:
+        sys.stderr.write(f"{message}\n")
+    else:
+        message = message.replace("Value error, ", "").rstrip(".")
+        sys.stderr.write(f"perfmodel: {message}; see {context.command_path} --help\n")
     return BAD_INPUT
 
 
@@ -138,9 +142,26 @@ def _write(report: Report, form: Format, output: Path | None) -> None:
     width = shutil.get_terminal_size((110, 40)).columns
     text = report.render(form, width=max(width, 80))
     if output is None:
-        sys.stdout.write(text)
+        _print(text)
         return
     try:
         Path(output).write_text(text, encoding="utf-8")
     except OSError as error:
         raise InputError([Problem(Place("--output"), str(output), f"cannot be written: {error.strerror}")]) from error
+
+
+def _print(text: str) -> None:
+    """To standard output; a reader that leaves early (head) is no failure, nor is a narrow encoding."""
+    import os
+
+    try:
+        sys.stdout.write(text)
+    except UnicodeEncodeError:
+        encoding = sys.stdout.encoding
+        sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
+    except BrokenPipeError:
+        pass
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

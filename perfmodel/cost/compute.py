@@ -79,8 +79,9 @@ class Processor:
         )  # fmt: skip
 
     def _stream(self, name: str, kernel: Stream, kind: str) -> Term:
-        memory = self._memory
+        efficiency = self.device.efficiency
+        group = efficiency.reduction if kernel.reduces else efficiency.streaming
         return term(
-            name, streaming, kind=kind, traffic=kernel.traffic, bandwidth=memory["bandwidth"],
-            fraction=memory["streaming_fraction"], launch=memory["launch"],
+            name, streaming, kind=kind, traffic=kernel.traffic,
+            bandwidth=self.device.memory.bandwidth, fraction=group.fraction, launch=efficiency.launch.time,
         )  # fmt: skip

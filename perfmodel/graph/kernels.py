@@ -64,6 +64,8 @@ class Stream:
 
     name: str
     traffic: Bytes
+    reduces: bool = False
+    """Rows are reduced on the way: norm, softmax, loss."""
 
     @property
     def flops(self) -> Flop:

@@ -91,9 +91,7 @@ class Attention:
     @property
     def saved(self) -> Bytes:
         """Queries, keys, values and either the scores or the output with its normaliser."""
-        width = self.heads * self.head_dim
-        query = self.batch * self.queries * width * self.element
-        key_value = 2 * self.batch * self.keys * self.kv_heads * self.head_dim * self.element / self.saved_over
+        query, key_value = self._query * self.element, self._key_value * self.element / self.saved_over
         if self.fused:
             return query + key_value + query + 4 * self.batch * self.heads * self.queries
         return query + key_value + self.scores * (self.element * (1 + self.dropout) + self.dropout)
@@ -104,16 +102,20 @@ class Attention:
         return 0 if self.fused else self.scores * (self.element * (1 + self.dropout) + self.dropout)
 
     def forward(self) -> Kernels:
-        """Fused in one kernel, or five steps through memory."""
+        """Fused in one kernel, or through memory; unfused, the heads of the output are put side by side again."""
         if self.fused:
             return (self._fused(self.name, products=2, tensors=1),)
-        softmax = Stream("softmax", 2 * self.element * self.scores)
+        softmax = Stream("softmax", 2 * self.element * self.scores, reduces=True)
         dropout = (Stream("attention dropout", (2 * self.element + 1) * self.scores),) if self.dropout else ()
         scores = self._gemm("attention scores", self.queries, self.keys, self.head_dim)
-        return (scores, softmax, *dropout, self._gemm("attention context", self.queries, self.head_dim, self.keys))
+        context = self._gemm("attention context", self.queries, self.head_dim, self.keys)
+        return (scores, softmax, *dropout, context, Stream("attention layout", 2 * self.element * self._query))
 
     def backward(self) -> Kernels:
-        """Four products, and softmax and dropout backwards; fused kernels recompute the scores."""
+        """Four products, and softmax and dropout backwards; fused kernels recompute the scores.
+
+        Unfused, the gradients of queries and keys are scaled, and those of all three joined to one.
+        """
         if self.fused:
             return (self._fused(f"{self.name} backward", products=5, tensors=2),)
         q, k, d = self.queries, self.keys, self.head_dim
@@ -122,19 +124,26 @@ class Attention:
             self._gemm("attention context gradient", q, k, d),
             self._gemm("attention value gradient", k, d, q),
             *dropout,
-            Stream("softmax backward", 3 * self.element * self.scores),
+            Stream("softmax backward", 3 * self.element * self.scores, reduces=True),
             self._gemm("attention query gradient", q, d, k),
             self._gemm("attention key gradient", k, d, q),
+            Stream("attention layout backward", 2 * self.element * (2 * self._query + 1.5 * self._key_value)),
         )
+
+    @property
+    def _query(self) -> Count:
+        return self.batch * self.queries * self.heads * self.head_dim
+
+    @property
+    def _key_value(self) -> Count:
+        return 2 * self.batch * self.keys * self.kv_heads * self.head_dim
 
     def _gemm(self, name: str, rows: Count, columns: Count, depth: Count) -> Gemm:
         return Gemm(name, rows, columns, depth, self.element, count=self.batch * self.heads)
 
     def _fused(self, name: str, products: int, tensors: int) -> Fused:
         flops = products * 2 * self.scores * self.head_dim * (0.5 if self.causal else 1.0)
-        query = self.batch * self.queries * self.heads * self.head_dim
-        key_value = 2 * self.batch * self.keys * self.kv_heads * self.head_dim
-        return Fused(name, flops, tensors * self.element * (2 * query + key_value))
+        return Fused(name, flops, tensors * self.element * (2 * self._query + self._key_value))
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,11 +173,12 @@ class Norm:
 
     def forward(self) -> Kernels:
         """Read and write."""
-        return (Stream(self.name, self.passes * self.rows * self.width * self.element),)
+        return (Stream(self.name, self.passes * self.rows * self.width * self.element, reduces=True),)
 
     def backward(self) -> Kernels:
         """Read the input and the gradient, write the gradient; batch norm reads both twice."""
-        return (Stream(f"{self.name} backward", (2 * self.passes - 1) * self.rows * self.width * self.element),)
+        traffic = (2 * self.passes - 1) * self.rows * self.width * self.element
+        return (Stream(f"{self.name} backward", traffic, reduces=True),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +270,8 @@ class Loss:
 
     def forward(self) -> Kernels:
         """Convert to fp32, find the maximum, subtract it, exponentiate, sum, divide: each a pass through memory."""
-        return (Stream(self.name, self.rows * self.vocabulary * (self.element + 4 + 4 + 8 + 8 + 4 + 8)),)
+        traffic = self.rows * self.vocabulary * (self.element + 4 + 4 + 8 + 8 + 4 + 8)
+        return (Stream(self.name, traffic, reduces=True),)
 
     def backward(self) -> Kernels:
         """Scale the softmax in place, and convert it."""

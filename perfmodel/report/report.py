@@ -92,8 +92,9 @@ def _table(report: Report, width: int) -> str:
     from rich import box
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
-    console = Console(file=io.StringIO(), width=width, highlight=False)
+    console = Console(file=io.StringIO(), width=width, highlight=False, emoji=False, color_system=None)
     for section in report.sections:
         console.print(section.title, style="bold", markup=False)
         if section.lead:
@@ -102,7 +103,7 @@ def _table(report: Report, width: int) -> str:
         for i, name in enumerate(section.header):
             table.add_column(name, justify="right" if i in section.right else "left", overflow="fold")
         for row in section.rows:
-            table.add_row(*(cell.replace("[", r"\[") for cell in row))
+            table.add_row(*map(Text, row))
         console.print(table)
         if section.tail:
             console.print(section.tail, markup=False)

@@ -79,6 +79,12 @@ class Streaming(Group):
     fraction: Share
 
 
+class Reduction(Group):
+    """Share of the memory bandwidth that kernels which reduce rows reach: norms, softmax, losses."""
+
+    fraction: Share
+
+
 class Launch(Group):
     """Least time of one kernel, from its launch to its end."""
 
@@ -92,6 +98,7 @@ class Efficiency(Spec):
     convolution: Convolution
     attention: FusedAttention
     streaming: Streaming
+    reduction: Reduction
     launch: Launch
 
 

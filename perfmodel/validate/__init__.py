@@ -1,0 +1,1 @@
+"""Predictions held against measurements: cases, studies, statistics, budgets."""
