@@ -10,11 +10,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from perfmodel.api import check, explain, list_items, predict, report, show
+    from perfmodel.api import check, explain, list_items, predict, report, show, validate, validate_tables
     from perfmodel.errors import InputError, PerfModelError
 
 __version__ = "0.1.0"
-__all__ = ["InputError", "PerfModelError", "check", "explain", "list_items", "predict", "report", "show"]
+__all__ = ["InputError", "PerfModelError", "check", "explain", "list_items", "predict", "report", "show", "validate", "validate_tables"]
 
 
 def __getattr__(name: str) -> Any:

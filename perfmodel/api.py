@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
 from perfmodel import prediction as chain
 from perfmodel.errors import InputError, Problem
@@ -14,13 +15,21 @@ from perfmodel.report.prediction import prediction_report
 from perfmodel.yamlfile import read
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from perfmodel.prediction import Prediction
     from perfmodel.report.report import Report
 
-__all__ = ["check", "explain", "list_items", "predict", "report", "show"]
+@dataclass(frozen=True, slots=True)
+class Validation:
+    """Outcome of a validation: the report, and whether every budget was kept."""
+
+    report: Report
+    passed: bool
+
+
+__all__ = ["check", "explain", "list_items", "predict", "report", "show", "validate", "validate_tables"]
 
 
 def predict(
@@ -87,6 +96,60 @@ def check(files: Sequence[str | Path]) -> Report:
     if problems:
         raise InputError(problems)
     return check_report(checked)
+
+
+def validate(
+    studies: Sequence[str] = (),
+    *,
+    progress: Callable[[int, int], None] | None = None,
+    update_budgets: bool = False,
+    plot: str | Path | None = None,
+    worst: int = 10,
+) -> Validation:
+    """Predict measured cases and compare.
+
+    Args:
+        studies: names of the library's studies, or measurement CSVs of your own; none is all of the library.
+        progress: told how many configurations are done, of how many.
+        update_budgets: write the errors reached as the new budgets, where they are lower.
+        plot: a picture of measured against predicted times to write.
+        worst: cases to list by name.
+
+    Raises InputError with every fault of the files, by line and column name.
+    """
+    from perfmodel.report.plots import plot_validation
+    from perfmodel.report.validation import validation_report
+    from perfmodel.validate.budgets import tighten
+    from perfmodel.validate.run import validate as judge
+    from perfmodel.validate.study import load_studies
+
+    judged = judge(load_studies(studies), progress)
+    if update_budgets:
+        tighten(judged)
+    if plot is not None:
+        plot_validation(judged, _path(plot))
+    return Validation(validation_report(judged, worst), all(one.passed is not False for one in judged))
+
+
+def validate_tables(
+    kind: Literal["ops", "collectives"], files: Sequence[str | Path], *, hardware: str | None = None
+) -> Report:
+    """Hold tables of kernels or of collectives against the model, per device and operation.
+
+    Args:
+        kind: of table.
+        files: CSVs, plain or gzipped.
+        hardware: the machine of all rows; default by the names of devices and systems in the tables.
+
+    Raises InputError where a file is no such table.
+    """
+    from perfmodel.report.validation import tables_report
+    from perfmodel.validate.collectives import COLLECTIVES
+    from perfmodel.validate.ops import OPS
+    from perfmodel.validate.tables import judge_table
+
+    kinds = OPS if kind == "ops" else COLLECTIVES
+    return tables_report([o for file in files for o in judge_table(_path(file), kinds, hardware)])
 
 
 def _path(file: str | Path) -> Path:

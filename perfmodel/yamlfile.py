@@ -135,9 +135,12 @@ class Document:
 
     def _problems(self, spec: type[BaseModel], error: ValidationError) -> list[Problem]:
         found: dict[Problem, None] = {}
-        for fault in error.errors():
-            location = self._written(fault["loc"])
-            problem = Problem(self.place(location), ".".join(map(str, location)), _message(spec, fault))
+        faults = [(self._written(fault["loc"]), fault) for fault in error.errors()]
+        told = {location for location, fault in faults if fault["type"] != "tuple_type"}
+        for location, fault in faults:
+            if fault["type"] == "tuple_type" and location in told:
+                continue  # the other half of a union, such as a number or a pair
+            problem = Problem(self.place(location), ".".join(map(str, location)), _message(spec, location, fault))
             found.setdefault(problem)
         return sorted(found, key=lambda p: (p.place.line, p.place.column))
 
@@ -260,24 +263,33 @@ class _Walker:
         return Origin(origin.place, str(source), str(status))
 
 
-def _message(spec: type[BaseModel], fault: Any) -> str:
-    name = str(fault["loc"][-1]) if fault["loc"] else ""
+_EXPECTED = {
+    "int_type": "a whole number", "int_parsing": "a whole number", "int_from_float": "a whole number",
+    "float_type": "a number", "float_parsing": "a number", "bool_type": "true or false", "bool_parsing": "true or false",
+    "string_type": "text", "tuple_type": "a list",
+    "dict_type": "a mapping of keys to values", "model_type": "a mapping of keys to values",
+}  # fmt: skip
+"""What pydantic's types of fault miss."""
+
+
+def _message(spec: type[BaseModel], location: Location, fault: Any) -> str:
+    if fault["type"] in _EXPECTED:
+        scalar = isinstance(fault["input"], int | float)
+        quotes = "; put it in quotes" if fault["type"] == "string_type" and scalar else ""
+        return f"must be {_EXPECTED[fault['type']]}, not {_shown(fault['input'])}{quotes}"
     match fault["type"]:
         case "extra_forbidden":
-            return f"unknown key{nearest(name, _all_fields(spec))}"
+            return f"unknown key{nearest(str(location[-1]), _siblings(spec, location))}"
         case "missing":
             return "is missing; this key is required"
         case "literal_error" | "enum":
             expected = re.findall(r"'([^']+)'", fault["ctx"]["expected"])
-            return f"must be {fault['ctx']['expected']}{nearest(str(fault['input']), expected)}"
-        case "int_type" | "int_parsing" | "int_from_float":
-            return f"must be a whole number, not {_shown(fault['input'])}"
-        case "float_type" | "float_parsing":
-            return f"must be a number, not {_shown(fault['input'])}"
-        case "bool_type" | "bool_parsing":
-            return f"must be true or false, not {_shown(fault['input'])}"
-        case "string_type":
-            return f"must be text, not {_shown(fault['input'])}; put it in quotes"
+            hint = nearest(str(fault["input"]), expected) if len(expected) > 1 else ""
+            return f"must be {fault['ctx']['expected']}{hint}"
+        case "string_too_short":
+            return "must not be empty"
+        case "too_short":
+            return f"needs at least {fault['ctx']['min_length']}"
         case "union_tag_invalid":
             return f"{fault['ctx']['tag']!r} is none of {fault['ctx']['expected_tags']}"
         case "union_tag_not_found":
@@ -293,11 +305,19 @@ def _shown(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else repr(value)[:40]
 
 
-def _all_fields(spec: Any, seen: set[Any] | None = None) -> set[str]:
-    seen = set() if seen is None else seen
-    if isinstance(spec, type) and issubclass(spec, BaseModel) and spec not in seen:
-        seen.add(spec)
-        below = (_all_fields(f.annotation, seen) for f in spec.model_fields.values())
-        return {f.alias or name for name, f in spec.model_fields.items()}.union(*below)
-    arguments = getattr(spec, "__args__", ())
-    return set().union(*(_all_fields(a, seen) for a in arguments)) if arguments else set()
+def _siblings(spec: type[BaseModel], location: Location) -> set[str]:
+    """The keys that may stand beside the last step of ``location``."""
+    models = {spec}
+    for step in location[:-1]:
+        if isinstance(step, str):
+            fields = [f for m in models for name, f in m.model_fields.items() if step in {name, f.alias}]
+            models = {model for f in fields for model in _models(f.annotation)}
+    return {f.alias or name for model in models for name, f in model.model_fields.items()}
+
+
+def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+    """Those that an annotation such as ``tuple[Tier, ...] | None`` names."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for argument in getattr(annotation, "__args__", ()):
+        yield from _models(argument)

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from perfmodel.report.report import Format, Report
 
 FAILED, BAD_INPUT, INTERNAL = 1, 2, 70
+TABLES: dict[str, Literal["ops", "collectives"]] = {"ops": "ops", "collectives": "collectives"}
+"""Words after `validate` that mean a kind of table, not a study."""
 
 app = typer.Typer(
     no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False, rich_markup_mode=None,
@@ -92,6 +94,36 @@ def check(
     from perfmodel import api
 
     _write(api.check(files), form, output)
+
+
+@app.command()
+def validate(
+    studies: Annotated[list[str] | None, typer.Argument(metavar="[STUDY|CSV]...", help="Default: all studies.")] = None,
+    worst: Annotated[int, typer.Option("--worst", metavar="K", help="Cases to list by name.")] = 10,
+    plot: Annotated[Path | None, typer.Option("--plot", metavar="PNG", help="Draw measured against predicted.")] = None,
+    hardware: Annotated[str | None, typer.Option("--hardware", help="Machine of an ops or collectives table.")] = None,
+    *,
+    update_budgets: Annotated[bool, typer.Option("--update-budgets", help="Lower the budgets to what was reached.")] = False,
+    form: FormatName = "table", output: OutputFile = None,
+) -> None:  # fmt: skip
+    """Predict measured cases, compare, and hold the errors of each study to its budget.
+
+    `validate ops FILE...` and `validate collectives FILE...` compare tables of kernels and of collectives.
+    Exits with 1 where a budget is exceeded.
+    """
+    from perfmodel import api
+    from perfmodel.cli.progress import progress_bar
+
+    kind, *files = studies or [""]
+    table = TABLES.get(kind)
+    if table:
+        _write(api.validate_tables(table, files, hardware=hardware), form, output)
+        return
+    with progress_bar("validating") as progress:
+        result = api.validate(studies or (), progress=progress, update_budgets=update_budgets, plot=plot, worst=worst)
+    _write(result.report, form, output)
+    if not result.passed:
+        raise typer.Exit(FAILED)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -15,7 +15,7 @@ from perfmodel.timeline import Part, Repeat, Term, term
 
 if TYPE_CHECKING:
     from perfmodel.specs.common import Precision
-    from perfmodel.specs.hardware import Device
+    from perfmodel.specs.hardware import Device, Products
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,10 @@ class Processor:
 
     device: Device
     precision: Precision
+
+    @cached_property
+    def _products(self) -> Products:
+        return self.device.efficiency.products(self.precision)
 
     @cached_property
     def _memory(self) -> dict[str, Any]:
@@ -35,7 +39,7 @@ class Processor:
 
     @cached_property
     def _tiles(self) -> dict[str, Any]:
-        efficiency = self.device.efficiency.matmul
+        efficiency = self._products.matmul
         tiles = np.array(efficiency.tiles, dtype=float)
         return {
             "peak": self.device.compute.peak[self.precision],
@@ -53,10 +57,9 @@ class Processor:
         name = f"{prefix}{kernel.name}"
         match kernel:
             case Gemm():
-                fraction = self.device.efficiency.matmul.fraction
-                return self._product(name, kernel, kind or "matmul", fraction)
+                return self._product(name, kernel, kind or "matmul", self._products.matmul.fraction)
             case Convolution():
-                return self._product(name, kernel, kind or "convolution", self.device.efficiency.convolution.fraction)
+                return self._product(name, kernel, kind or "convolution", self._products.convolution.fraction)
             case Fused():
                 return self._fused(name, kernel, kind or "attention")
             case Stream():

@@ -42,7 +42,7 @@ class Passes:
 
     def _backward_block(self, block: LocalBlock, again: Recompute) -> Repeat:
         recomputed = [self._forward(op, "recompute ", "recompute") for op in block.ops if _is_recomputed(op, again)]
-        add = self.processor.time(Stream("gradient accumulation", self.accumulate_traffic * block.parameters))
+        add = self.processor.time(Stream("gradient accumulation", self.accumulate_traffic * block.gradients))
         return self._repeat(block, [*recomputed, *(self._backward(op) for op in reversed(block.ops)), add])
 
     def _repeat(self, block: LocalBlock, parts: list[Part]) -> Repeat:

@@ -99,7 +99,7 @@ class _Builder:
             first=entering.image, input_kept=entering.kept,
         )  # fmt: skip
         rows = self.batch * after.area
-        norm = Norm("batch norm", rows, after.channels, self.element, affine=2, passes=3, split="none")
+        norm = Norm("batch norm", rows, after.channels, self.element, affine=2, passes=3, rowwise=False, split="none")
         return (conv, norm) if normed else (conv,), Map(after)
 
     def linear(self, layer: Layer, entering: Map) -> tuple[Ops, Map]:

@@ -156,6 +156,8 @@ class Norm:
     element: Bytes
     affine: int = 2
     """Vectors of trained parameters: scale and shift, or scale alone."""
+    rowwise: bool = True
+    """Each row has statistics of its own; those of batch norm go over the whole map, which cuDNN streams."""
     passes: Count = 2
     """Times that the map crosses memory forward: read and write; batch norm reads twice."""
     split: Split = "sequence"
@@ -173,12 +175,12 @@ class Norm:
 
     def forward(self) -> Kernels:
         """Read and write."""
-        return (Stream(self.name, self.passes * self.rows * self.width * self.element, reduces=True),)
+        return (Stream(self.name, self.passes * self.rows * self.width * self.element, self.rowwise),)
 
     def backward(self) -> Kernels:
         """Read the input and the gradient, write the gradient; batch norm reads both twice."""
         traffic = (2 * self.passes - 1) * self.rows * self.width * self.element
-        return (Stream(f"{self.name} backward", traffic, reduces=True),)
+        return (Stream(f"{self.name} backward", traffic, self.rowwise),)
 
 
 @dataclass(frozen=True, slots=True)

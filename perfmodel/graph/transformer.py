@@ -100,16 +100,16 @@ class _Builder:
             rows = self.batch * (p.image // p.patch) ** 2
             first = (
                 self.linear("patch embedding", pixels, m.hidden, "none", rows=rows, bias=True, first=True),
-                Embedding("class token", self.batch, m.hidden, 1, self.element),
+                Embedding("class token", self.batch, m.hidden, 1, self.element, split="none"),
             )
         else:
             first = (Embedding("token embedding", self.tokens, m.hidden, _vocabulary(m), self.element),)
         added: Ops = ()
         if m.positions == "learned":
             rows = m.max_positions or self.sequence
-            added = (Embedding("position embedding", self.sequence, m.hidden, rows, self.element),)
+            added = (Embedding("position embedding", self.sequence, m.hidden, rows, self.element, split="none"),)
         if m.token_types:
-            added += (Embedding("segment embedding", self.tokens, m.hidden, m.token_types, self.element),)
+            added += (Embedding("segment embedding", self.tokens, m.hidden, m.token_types, self.element, split="none"),)
         if not added:
             return first
         return (*first, *added, self.residual("embedding sum"))
@@ -138,7 +138,7 @@ class _Builder:
         m, words = self.model, _vocabulary(self.model)
         rows = self.tokens * m.predicted
         logits = self.linear("logits", m.hidden, words, "column", rows=rows, bias=bias, shared=m.tied)
-        extra: Ops = (Embedding("logits bias", 1, 1, words, self.element),) if bias and m.tied else ()
+        extra: Ops = (Embedding("logits bias", 1, 1, words, self.element, split="none"),) if bias and m.tied else ()
         return (logits, *extra, Loss("loss", rows, words, self.element))
 
     def bert_head(self) -> Ops:

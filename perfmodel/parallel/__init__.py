@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from perfmodel.graph.ops import Linear
 from perfmodel.parallel import context, tensor
 from perfmodel.parallel.layout import Group, Layout, arrange, replicas
 from perfmodel.parallel.messages import Message
@@ -39,6 +40,13 @@ class LocalBlock:
     def parameters(self) -> Count:
         """That this device holds of one repetition."""
         return sum(local.op.parameters for local in self.ops)
+
+    @property
+    def gradients(self) -> Count:
+        """Elements of weight gradients that one repetition makes: shared weights have one here too."""
+        return self.parameters + sum(
+            op.inputs * op.outputs for op in (local.op for local in self.ops) if isinstance(op, Linear) and op.shared
+        )
 
     @property
     def saved(self) -> Bytes:

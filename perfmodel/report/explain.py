@@ -91,7 +91,7 @@ def _record(prediction: Prediction, leaf: Term, time: float, exposed: float) -> 
 def _origin(value: Any, prediction: Prediction) -> dict[str, str]:
     origin = origin_of(value)
     if origin is None:
-        return {"origin": "computed", "status": "", "source": ""}
+        return {"origin": "derived or default", "status": "", "source": ""}
     source = prediction.hardware.sources.get(origin.source, origin.source)
     return {"origin": str(origin.place), "status": origin.status, "source": str(source)}
 
@@ -108,7 +108,7 @@ def _section(r: dict[str, Any]) -> Section:
         rows.append((i["name"], _shown(i["value"], i["unit"]), mark, i["meaning"]))
     result = f"{quantity(r['once'], 's')} x {r['times']:.6g} = {quantity(r['time'], 's')}, {quantity(r['exposed'], 's')} exposed"
     return Section(
-        f"{r['name']}: {r['summary']}", ("input", "value", "from", "meaning"), tuple(rows),
+        f"{r['name']}: {r['summary']}", ("input", "value", "from", "meaning"), tuple(rows), whole=frozenset({0, 2}),
         lead=r["equation"], tail=f"Result: {result}\nReference: {r['reference']}",
     )  # fmt: skip
 

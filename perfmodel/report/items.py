@@ -45,7 +45,7 @@ def show_report(kind: Kind, name: str | Path) -> Report:
     ]
     values = tuple((r["path"], str(r["value"]), r["place"], r["status"], r["source"]) for r in rows)
     sections = (
-        Section(f"{SINGULAR[kind]}: {getattr(spec, 'name', name)}", ("path", "value", "from", "status", "source"), values),
+        Section(f"{SINGULAR[kind]}: {getattr(spec, 'name', name)}", ("path", "value", "from", "status", "source"), values, whole=frozenset({0, 2})),
         Section("Sources", ("key", "document"), tuple(sources.items())),
     )
     return Report({"kind": SINGULAR[kind], "name": str(name), "values": rows, "sources": sources}, rows, sections)

@@ -9,7 +9,7 @@ import numpy as np
 
 from perfmodel.graph.flops import CONVENTIONS
 from perfmodel.report.report import Report, Section, flat
-from perfmodel.report.text import count, quantity, share
+from perfmodel.report.text import count, quantity, rate, share
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -114,7 +114,7 @@ def _result(p: Prediction) -> Section:
         ("bounds", f"{quantity(lower, 's')} if all messages hid, {quantity(upper, 's')} if none did"),
         ("throughput", _throughput(p, devices)),
         ("model FLOP/s", f"{quantity(p.flops() / (p.step_time * devices), 'FLOP/s')} per device"),
-        ("MFU", ", ".join(f"{share(p.mfu(name))} ({name})" for name in CONVENTIONS)),
+        ("MFU", _mfu(p)),
         ("HFU", f"{share(p.hfu)} (full-attention, recomputation counted)"),
         ("memory", f"{quantity(p.memory_peak, 'B')} of {quantity(p.hardware.device.memory.capacity, 'B')}: {'fits' if p.fits else 'DOES NOT FIT'}"),
     ]  # fmt: skip
@@ -125,8 +125,15 @@ def _result(p: Prediction) -> Section:
     return Section(f"{p.workload.name} on {p.hardware.name}", ("", ""), tuple(rows))
 
 
+def _mfu(p: Prediction) -> str:
+    """Under each convention; models without tokens have but one."""
+    if p.tokens_per_step is None:
+        return share(p.mfu())
+    return ", ".join(f"{share(p.mfu(name))} ({name})" for name in CONVENTIONS)
+
+
 def _throughput(p: Prediction, devices: int) -> str:
-    samples = f"{p.samples_per_second:,.4g} samples/s"
+    samples = f"{rate(p.samples_per_second)} samples/s"
     tokens = p.tokens_per_second
     return samples if tokens is None else f"{samples}, {count(tokens)} tokens/s, {count(tokens / devices)} tokens/s per device"
 

@@ -44,6 +44,15 @@ def count(value: float) -> str:
     return f"{value:,.0f}"
 
 
+def rate(value: float) -> str:
+    """Four digits, or a whole number with separators.
+
+    >>> rate(52.4893), rate(18063.2)
+    ('52.49', '18,063')
+    """
+    return count(value) if value >= 1e4 else f"{value:.4g}"
+
+
 def _binary(value: float) -> str:
     for power, prefix in ((5, "Pi"), (4, "Ti"), (3, "Gi"), (2, "Mi"), (1, "Ki")):
         if abs(value) >= 1024**power:

@@ -65,6 +65,6 @@ def _groups(node: object, path: str) -> Iterator[tuple[str, Group]]:
     if isinstance(node, Spec):
         for name, field in type(node).model_fields.items():
             yield from _groups(getattr(node, name), f"{path}.{field.alias or name}".lstrip("."))
-    elif isinstance(node, tuple):
-        for index, item in enumerate(node):
-            yield from _groups(item, f"{path}.{index}")
+    elif isinstance(node, tuple | dict):
+        for key, item in node.items() if isinstance(node, dict) else enumerate(node):
+            yield from _groups(item, f"{path}.{key}")

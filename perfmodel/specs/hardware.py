@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from perfmodel.origin import Integer, Text
+from perfmodel.origin import Fraction, Integer, Text
 from perfmodel.specs.common import Group, Precision, Share, SpecFile
 from perfmodel.units import Bytes, BytesPerSecond, DollarsPerSecond, FlopPerSecond, Seconds, Watts
 from perfmodel.yamlfile import Fault, Spec
@@ -49,9 +49,9 @@ class MatmulEfficiency(Group):
 
     fraction: Share
     """Of the peak, in a large and square product."""
-    tile_half: float = Field(ge=0)
+    tile_half: Annotated[Fraction, Field(ge=0)]
     """Tile intensity (rows x columns / (rows + columns)) at which a core reaches half of its rate."""
-    depth_half: float = Field(ge=0)
+    depth_half: Annotated[Fraction, Field(ge=0)]
     """Inner dimension at which half of the time goes to filling and draining a tile."""
     tiles: tuple[tuple[Positive, Positive], ...] = (
         (256, 128), (128, 256), (128, 128), (128, 64), (64, 128), (64, 64), (64, 32), (32, 64), (32, 32),
@@ -91,15 +91,26 @@ class Launch(Group):
     time: Seconds
 
 
-class Efficiency(Spec):
-    """How much of its peaks the device reaches, and what a kernel costs at least."""
+class Products(Spec):
+    """How much of a peak products reach."""
 
     matmul: MatmulEfficiency
     convolution: Convolution
+
+
+class Efficiency(Products):
+    """How much of its peaks the device reaches, and what a kernel costs at least."""
+
+    precisions: dict[Precision, Products] = Field(default_factory=dict)
+    """Of precisions that other units compute, as fp32 beside tensor cores for fp16."""
     attention: FusedAttention
     streaming: Streaming
     reduction: Reduction
     launch: Launch
+
+    def products(self, precision: Precision) -> Products:
+        """Those of one precision."""
+        return self.precisions.get(precision, self)
 
 
 class Power(Group):

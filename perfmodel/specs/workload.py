@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from perfmodel.origin import Integer
+from perfmodel.origin import Integer, KeepOrigin
 from perfmodel.specs.common import Group, Precision, Share, Size, SpecFile
 from perfmodel.specs.convnet import Convnet, Layer, convnet_faults
 from perfmodel.specs.custom import Custom, OpSpec, custom_faults
@@ -94,7 +94,7 @@ class Training(Group):
     target_sequence: Size | None = None
     """Tokens of the decoder's side of one sample; default as `sequence`."""
     optimizer: Literal["sgd", "momentum", "adam", "lamb"] = "adam"
-    precision: Precision
+    precision: Annotated[Precision, KeepOrigin]
 
 
 class Workload(SpecFile):

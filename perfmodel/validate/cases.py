@@ -51,6 +51,8 @@ class Outcome:
     low: float | None = None
     high: float | None = None
     """The 80 % interval of the prediction."""
+    step_time: float | None = None
+    """As predicted, whatever the metric."""
 
     @property
     def counts(self) -> bool:
@@ -131,8 +133,9 @@ def _outcome(row: Row, study: str, prediction: Prediction | None, state: State, 
         state, reason = "inexpressible", f"{prediction.workload.name} has no {METRIC_UNIT[m.metric]}"
     low, high = _interval(m.metric, predicted, prediction)
     return Outcome(
-        m.id, study, m.workload, m.hardware, m.metric, m.split, m.measured, predicted, state, reason, low, high
-    )
+        m.id, study, m.workload, m.hardware, m.metric, m.split, m.measured, predicted, state, reason, low, high,
+        prediction.step_time if prediction else None,
+    )  # fmt: skip
 
 
 def _interval(metric: str, predicted: float | None, prediction: Prediction | None) -> tuple[float | None, float | None]:

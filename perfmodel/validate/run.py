@@ -62,8 +62,8 @@ def keeps(budget: Budget, reached: Summary | None) -> bool:
     return reached is not None and reached.median <= budget.limit.median and reached.p90 <= budget.limit.p90
 
 
-def validate(studies: Sequence[Study], progress: Callable[[int, int], None] = lambda done, total: None) -> list[Judged]:
-    """Judge every case; ``progress`` is told how many configurations are done.
+def validate(studies: Sequence[Study], progress: Callable[[int, int], None] | None = None) -> list[Judged]:
+    """Judge every case; ``progress`` is told how many configurations are done, of how many.
 
     Ctrl-C stops the work and returns the studies that are complete.
     """
@@ -81,7 +81,8 @@ def validate(studies: Sequence[Study], progress: Callable[[int, int], None] = la
             found[index].extend(outcomes)
             missing[index] -= 1
             done += size
-            progress(done, total)
+            if progress:
+                progress(done, total)
     except KeyboardInterrupt:
         if not any(left == 0 for left in missing):
             raise

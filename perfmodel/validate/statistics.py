@@ -66,7 +66,8 @@ def _ranking(outcomes: Sequence[Outcome]) -> tuple[float | None, int]:
         groups.setdefault((o.workload, o.hardware, o.metric), []).append(o)
     total, members = 0.0, 0
     for group in groups.values():
-        measured, predicted = [o.measured for o in group], [o.predicted for o in group]
+        measured = [o.measured for o in group]
+        predicted = [o.predicted or 0.0 for o in group]
         if len(group) >= LEAST_GROUP and len(set(measured)) > 1 and len(set(predicted)) > 1:
             total += float(spearmanr(measured, predicted).statistic) * len(group)
             members += len(group)

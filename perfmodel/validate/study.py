@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-import datetime
+import datetime as dt
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -34,7 +34,7 @@ class Budget(Spec):
     rows: Literal["test", "calibration"]
     """The split that it judges; calibration where a study has no test rows."""
     limit: Errors
-    date: datetime.date
+    date: dt.date
     """Of the last tightening."""
 
 
