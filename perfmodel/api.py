@@ -9,9 +9,9 @@ from perfmodel import prediction as chain
 from perfmodel.errors import InputError, Problem
 from perfmodel.job import guess_kind, kind_of, load_job
 from perfmodel.library import SPECS, Kind
-from perfmodel.report.explain import explain_report
-from perfmodel.report.items import check_report, list_report, show_report
-from perfmodel.report.prediction import prediction_report
+from perfmodel.reporting.explain import explain_report
+from perfmodel.reporting.items import check_report, list_report, show_report
+from perfmodel.reporting.prediction import prediction_report
 from perfmodel.yamlfile import read
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from perfmodel.prediction import Prediction
-    from perfmodel.report.report import Report
+    from perfmodel.reporting.report import Report
 
 @dataclass(frozen=True, slots=True)
 class Validation:
@@ -117,11 +117,11 @@ def validate(
 
     Raises InputError with every fault of the files, by line and column name.
     """
-    from perfmodel.report.plots import plot_validation
-    from perfmodel.report.validation import validation_report
-    from perfmodel.validate.budgets import tighten
-    from perfmodel.validate.run import validate as judge
-    from perfmodel.validate.study import load_studies
+    from perfmodel.reporting.plots import plot_validation
+    from perfmodel.reporting.validation import validation_report
+    from perfmodel.validation.budgets import tighten
+    from perfmodel.validation.run import validate as judge
+    from perfmodel.validation.study import load_studies
 
     judged = judge(load_studies(studies), progress)
     if update_budgets:
@@ -143,10 +143,10 @@ def validate_tables(
 
     Raises InputError where a file is no such table.
     """
-    from perfmodel.report.validation import tables_report
-    from perfmodel.validate.collectives import COLLECTIVES
-    from perfmodel.validate.ops import OPS
-    from perfmodel.validate.tables import judge_table
+    from perfmodel.reporting.validation import tables_report
+    from perfmodel.validation.collectives import COLLECTIVES
+    from perfmodel.validation.ops import OPS
+    from perfmodel.validation.tables import judge_table
 
     kinds = OPS if kind == "ops" else COLLECTIVES
     return tables_report([o for file in files for o in judge_table(_path(file), kinds, hardware)])

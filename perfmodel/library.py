@@ -58,7 +58,8 @@ def document(kind: Kind, name: str | Path) -> Document:
         return _copy(_library_document(kind, str(name)))
     if is_file(name):
         return read(Path(name))
-    hint = nearest(str(name), names(kind)) or f"; `perfmodel list {kind}` shows all"
+    others = [SINGULAR[other] for other in SPECS if str(name) in names(other)]
+    hint = f", but a {others[0]}" if others else nearest(str(name), names(kind)) or f"; `perfmodel list {kind}` shows all"
     message = f"no {SINGULAR[kind]} of this name in the library, and no such YAML file{hint}"
     raise InputError([Problem(Place(str(name)), "", message)])
 

@@ -78,9 +78,15 @@ def _keep(value: Any, handler: Any) -> Any:
     return traced(handler(value), origin) if origin else handler(value)
 
 
+LARGEST = 1e18
+"""Of a number without a unit: above it, counts are no longer exact as floats, let alone real."""
+
+
 def _keep_number(value: Any, handler: Any) -> Any:
     if isinstance(value, bool):
         raise ValueError(f"must be a number, not {str(value).lower()}")  # noqa: TRY004 - what pydantic collects
+    if isinstance(value, int | float) and abs(value) > LARGEST:
+        raise ValueError(f"must be at most {LARGEST:g}")
     return _keep(value, handler)
 
 

@@ -24,6 +24,7 @@ from perfmodel.timeline import Part, Repeat, Serial, duration, leaves
 if TYPE_CHECKING:
     from perfmodel.graph import Graph
     from perfmodel.parallel import LocalBlock, Share
+    from perfmodel.parallel.sharded_state import State
     from perfmodel.specs import Hardware, Strategy, Workload
     from perfmodel.timeline import Term
 
@@ -40,9 +41,16 @@ class Prediction:
     strategy: Strategy
     layout: Layout
     graph: Graph
+    share: Share
+    """What one device has of the graph."""
+    state: State
+    """Bytes for each parameter."""
     tree: Part
-    footprint: Footprint
-    """Columns over the pipeline stages."""
+
+    @cached_property
+    def footprint(self) -> Footprint:
+        """Memory by class; columns over the pipeline stages."""
+        return footprint(self.share, self.state, self.layout, self.strategy, np.arange(int(self.layout.pp)))
 
     @cached_property
     def step_time(self) -> float:
@@ -52,10 +60,11 @@ class Prediction:
     @cached_property
     def terms(self) -> tuple[tuple[Term, float, float], ...]:
         """Each distinct term with its total and its exposed time; the exposed times add up to the step."""
-        merged: dict[str, tuple[Term, float, float]] = {}
+        merged: dict[tuple[str, float], tuple[Term, float, float]] = {}
         for leaf, time, exposed in leaves(self.tree):
-            _, before, seen = merged.get(leaf.name, (leaf, 0.0, 0.0))
-            merged[leaf.name] = (leaf, before + float(time), seen + float(exposed))
+            key = (leaf.name, float(leaf.time))
+            _, before, seen = merged.get(key, (leaf, 0.0, 0.0))
+            merged[key] = (leaf, before + float(time), seen + float(exposed))
         return tuple(row for row in merged.values() if row[1] > 0)
 
     @cached_property
@@ -69,14 +78,14 @@ class Prediction:
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """Lower: all messages hide under all computing, no bubble. Upper: nothing hides."""
-        communicating = sum(time for kind, (time, _) in self.kinds.items() if kind in COMMUNICATION)
-        return max(self.computing, communicating), float(duration(self.tree, hidden=False))
+        """Lower: messages hide under computing and under those of other kinds, no bubble. Upper: nothing hides."""
+        communicating = (time for kind, (time, _) in self.kinds.items() if kind in COMMUNICATION)
+        return max(self.computing, *communicating, 0.0), float(duration(self.tree, hidden=False))
 
     @property
     def computing(self) -> float:
         """Time that the fullest device spends in kernels."""
-        idle = (*COMMUNICATION, "bubble")
+        idle = (*COMMUNICATION, "bubble", "host")
         return sum(time for kind, (time, _) in self.kinds.items() if kind not in idle)
 
     @property
@@ -173,19 +182,22 @@ def predict(workload: Workload, hardware: Hardware, strategy: Strategy) -> Predi
     >>> p.fits, p.layout.microbatches
     (True, 4.0)
     """
-    layout = arrange(workload, hardware, strategy)
+    return predict_layout(workload, hardware, strategy, arrange(workload, hardware, strategy))
+
+
+def predict_layout(workload: Workload, hardware: Hardware, strategy: Strategy, layout: Layout) -> Prediction:
+    """The prediction of degrees that are known to be allowed; each may be a column with one row per candidate."""
     graph = expand(workload, microbatch=layout.microbatch, fused=strategy.attention == "flash")
     share = divide(graph, layout, strategy)
     state = state_of(workload, strategy)
     processor = Processor(hardware.device, workload.training.precision)
-    passes = Passes(processor, hardware.network, strategy.recompute, state.accumulate_traffic)
+    passes = Passes(processor, hardware.network, strategy.recompute, state.accumulate_traffic, strategy.framework)
     parameters = np.maximum(
         stage_parameters(share, first=True, last=layout.pp == 1), stage_parameters(share, first=layout.pp == 1, last=True)
     )
     sync = synchronise(parameters, share.tied, state, layout, hardware, strategy)
     tree = step(_stage(share, layout, passes, strategy), layout, sync, overlap=strategy.gradient_overlap == "backward")
-    held = footprint(share, state, layout, strategy, np.arange(int(layout.pp)))
-    return Prediction(workload, hardware, strategy, layout, graph, tree, held)
+    return Prediction(workload, hardware, strategy, layout, graph, share, state, tree)
 
 
 def _stage(share: Share, layout: Layout, passes: Passes, strategy: Strategy) -> Stage:

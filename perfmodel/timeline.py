@@ -48,6 +48,9 @@ class Repeat:
     count: Count
 
 
+TINY = 1e-300
+"""Stands for a time of zero where it would divide."""
+
 Part = Term | Serial | Overlap | Repeat
 
 
@@ -69,6 +72,17 @@ def duration(part: Part, *, hidden: bool = True) -> Seconds:
             return sum((duration(p, hidden=hidden) for p in part.parts), start=0.0)
 
 
+def launches(part: Part) -> Count:
+    """Terms that a part executes, repetitions counted: what a host has to launch."""
+    match part:
+        case Term():
+            return 1.0
+        case Repeat():
+            return part.count * launches(part.part)
+        case Serial() | Overlap():
+            return sum((launches(p) for p in part.parts), start=0.0)
+
+
 def leaves(part: Part, count: Count = 1.0, exposed: Number = 1.0) -> Iterator[tuple[Term, Number, Number]]:
     """Each term with its total time and the share of it that nothing hides.
 
@@ -88,6 +102,6 @@ def leaves(part: Part, count: Count = 1.0, exposed: Number = 1.0) -> Iterator[tu
             for p in part.parts:
                 time = duration(p)
                 reached = np.maximum(covered, time)
-                share = np.divide(reached - covered, time, out=np.zeros_like(time * 1.0), where=time > 0)
+                share = np.where(np.asarray(time) > 0, (reached - covered) / np.maximum(time, TINY), 0.0)
                 yield from leaves(p, count, exposed * share)
                 covered = reached

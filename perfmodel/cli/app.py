@@ -11,7 +11,7 @@ import typer
 from perfmodel.cli.options import FormatName, HardwareName, JobOptions, OutputFile, WorkloadName, with_job_options
 
 if TYPE_CHECKING:
-    from perfmodel.report.report import Format, Report
+    from perfmodel.reporting.report import Format, Report
 
 FAILED, BAD_INPUT, INTERNAL = 1, 2, 70
 TABLES: dict[str, Literal["ops", "collectives"]] = {"ops": "ops", "collectives": "collectives"}
@@ -23,10 +23,19 @@ app = typer.Typer(
 )  # fmt: skip
 
 
+def _version(wanted: bool) -> None:
+    if wanted:
+        from perfmodel import __version__
+
+        sys.stdout.write(f"perfmodel {__version__}\n")
+        raise typer.Exit
+
+
 @app.callback()
 def _common(
     *,
     debug: Annotated[bool, typer.Option("--debug", help="Show a traceback where something breaks.")] = False,
+    version: Annotated[bool, typer.Option("--version", help="Show the version.", callback=_version, is_eager=True)] = False,
 ) -> None:
     """Take the options of all commands; ``main`` reads --debug itself, before anything can break."""
 
@@ -158,11 +167,10 @@ def main(arguments: list[str] | None = None) -> int:
 def _usage(error: Exception) -> int:
     message = error.format_message()  # type: ignore[attr-defined]
     context = getattr(error, "ctx", None)
-    if type(error).__name__ == "NoArgsIsHelpError" or context is None:
-        sys.stderr.write(f"{message}\n")
-    else:
-        message = message.replace("Value error, ", "").rstrip(".")
-        sys.stderr.write(f"perfmodel: {message}; see {context.command_path} --help\n")
+    if type(error).__name__ != "NoArgsIsHelpError":
+        message = f"perfmodel: {message.replace('Value error, ', '').rstrip('.')}"
+        message += f"; see {context.command_path} --help" if context else ""
+    sys.stderr.write(f"{message}\n")
     return BAD_INPUT
 
 

@@ -84,7 +84,8 @@ def with_job_options(command: Callable[..., None]) -> Callable[..., None]:
 def _values(texts: dict[str, Any]) -> dict[str, Any]:
     from perfmodel.yamlfile import scalar
 
-    return {name: scalar(text) if isinstance(text, str) else text for name, text in texts.items()}
+    # an empty text is a fault, not an option that was left out: think of --tp "$TP"
+    return {name: scalar(text) if isinstance(text, str) and text.strip() else text for name, text in texts.items()}
 
 
 def _assignments(texts: list[str]) -> dict[str, Any]:

@@ -11,11 +11,12 @@ import numpy as np
 from perfmodel.formulas.matmul import tiled_matmul
 from perfmodel.formulas.roofline import fused, streaming
 from perfmodel.graph.kernels import Convolution, Fused, Gemm, Kernel, Repeated, Stream
+from perfmodel.specs.common import WIDE
 from perfmodel.timeline import Part, Repeat, Term, term
 
 if TYPE_CHECKING:
     from perfmodel.specs.common import Precision
-    from perfmodel.specs.hardware import Device, Products
+    from perfmodel.specs.hardware import Device
 
 
 @dataclass(frozen=True)
@@ -25,9 +26,11 @@ class Processor:
     device: Device
     precision: Precision
 
-    @cached_property
-    def _products(self) -> Products:
-        return self.device.efficiency.products(self.precision)
+    @property
+    def wide(self) -> Precision:
+        """What computes all but the products of a job with narrow operands."""
+        wide = WIDE.get(self.precision, self.precision)
+        return wide if wide in self.device.compute.peak else self.precision
 
     @cached_property
     def _memory(self) -> dict[str, Any]:
@@ -38,14 +41,22 @@ class Processor:
         }
 
     @cached_property
-    def _tiles(self) -> dict[str, Any]:
-        efficiency = self._products.matmul
+    def _narrow_tiles(self) -> dict[str, Any]:
+        return self._tiles(self.precision)
+
+    @cached_property
+    def _wide_tiles(self) -> dict[str, Any]:
+        return self._tiles(self.wide)
+
+    def _tiles(self, precision: Precision) -> dict[str, Any]:
+        efficiency = self.device.efficiency.products(precision).matmul
         tiles = np.array(efficiency.tiles, dtype=float)
         return {
-            "peak": self.device.compute.peak[self.precision],
+            "peak": self.device.compute.peak[precision],
             "cores": self.device.compute.cores,
             "tile_rows": tiles[:, 0],
             "tile_columns": tiles[:, 1],
+            "fraction": efficiency.fraction,
             "sustained": efficiency.sustained,
             "tile_half": efficiency.tile_half,
             "depth_half": efficiency.depth_half,
@@ -57,9 +68,11 @@ class Processor:
         name = f"{prefix}{kernel.name}"
         match kernel:
             case Gemm():
-                return self._product(name, kernel, kind or "matmul", self._products.matmul.fraction)
+                tiles = self._wide_tiles if kernel.operand is None else self._narrow_tiles
+                return self._product(name, kernel, kind or "matmul", tiles)
             case Convolution():
-                return self._product(name, kernel, kind or "convolution", self._products.convolution.fraction)
+                fraction = self.device.efficiency.products(self.wide).convolution.fraction
+                return self._product(name, kernel, kind or "convolution", {**self._wide_tiles, "fraction": fraction})
             case Fused():
                 return self._fused(name, kernel, kind or "attention")
             case Stream():
@@ -67,17 +80,17 @@ class Processor:
             case Repeated():
                 return Repeat(name, self.time(kernel.kernel, prefix, kind), kernel.times)
 
-    def _product(self, name: str, kernel: Gemm | Convolution, kind: str, fraction: float) -> Term:
+    def _product(self, name: str, kernel: Gemm | Convolution, kind: str, tiles: dict[str, Any]) -> Term:
         return term(
             name, tiled_matmul, kind=kind,
             rows=kernel.rows, columns=kernel.columns, depth=kernel.depth, count=kernel.count,
-            traffic=kernel.traffic, fraction=fraction, **self._tiles,
+            traffic=kernel.traffic, **tiles,
         )  # fmt: skip
 
     def _fused(self, name: str, kernel: Fused, kind: str) -> Term:
         return term(
             name, fused, kind=kind, work=kernel.flops, traffic=kernel.traffic,
-            compute_rate=self.device.compute.peak[self.precision],
+            compute_rate=self.device.compute.peak[self.wide],
             fraction=self.device.efficiency.attention.fraction, **self._memory,
         )  # fmt: skip
 

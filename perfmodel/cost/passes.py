@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from perfmodel.cost.communication import exchange
+from perfmodel.formulas.host import dispatch
 from perfmodel.graph.flops import is_unfused
 from perfmodel.graph.kernels import Stream
-from perfmodel.timeline import Overlap, Part, Repeat, Serial
+from perfmodel.timeline import Overlap, Part, Repeat, Serial, launches, term
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from perfmodel.graph.kernels import Kernel
     from perfmodel.parallel import LocalBlock, LocalOp, Message
     from perfmodel.specs.hardware import Tier
-    from perfmodel.specs.strategy import Recompute
+    from perfmodel.specs.strategy import Framework, Recompute
     from perfmodel.units import Bytes
 
 
@@ -30,15 +31,24 @@ class Passes:
     recompute: Recompute
     accumulate_traffic: Bytes
     """Of adding one parameter's gradient to the sum over microbatches."""
+    framework: Framework | None
 
-    def forward(self, blocks: Iterable[LocalBlock]) -> Serial:
+    def forward(self, blocks: Iterable[LocalBlock]) -> Part:
         """All operations of the blocks, in order."""
-        return Serial("forward", tuple(self._repeat(b, [self._forward(op) for op in b.ops]) for b in blocks))
+        parts = tuple(self._repeat(b, [self._forward(op) for op in b.ops]) for b in blocks)
+        return self._launched(Serial("forward", parts))
 
-    def backward(self, blocks: Iterable[LocalBlock], *, recompute: bool = True) -> Serial:
+    def backward(self, blocks: Iterable[LocalBlock], *, recompute: bool = True) -> Part:
         """Gradients in reverse order; the blocks of the body first recompute what the strategy dropped."""
         again = self.recompute if recompute else "none"
-        return Serial("backward", tuple(self._backward_block(block, again) for block in blocks))
+        return self._launched(Serial("backward", tuple(self._backward_block(block, again) for block in blocks)))
+
+    def _launched(self, part: Serial) -> Part:
+        """A pass, beside the host that launches its kernels."""
+        if self.framework is None:
+            return part
+        host = term("dispatch", dispatch, kind="host", launches=launches(part), time=self.framework.dispatch)
+        return Overlap(part.name, (part, host))
 
     def _backward_block(self, block: LocalBlock, again: Recompute) -> Repeat:
         recomputed = [self._forward(op, "recompute ", "recompute") for op in block.ops if _is_recomputed(op, again)]

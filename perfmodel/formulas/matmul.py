@@ -65,11 +65,13 @@ def tiled_matmul(
     ...     bandwidth=2e12, streaming_fraction=1.0, launch=0.0)) * 1e6, 1)
     464.6
     """
-    m, n, k, b = (np.expand_dims(np.asarray(x), -1) for x in (rows, columns, depth, count))
+    rate = peak * fraction * sustained / cores
+    m, n, k, b, p, w, i, d = (
+        np.expand_dims(np.asarray(x), -1) for x in (rows, columns, depth, count, cores, rate, tile_half, depth_half)
+    )
     r, c = np.atleast_1d(tile_rows), np.atleast_1d(tile_columns)
     intensity = r * c / (r + c)
-    waves = np.ceil(b * np.ceil(m / r) * np.ceil(n / c) / cores)
-    rate = peak * fraction * sustained / cores
-    tile = 2 * r * c * (k + depth_half) / rate * ((intensity + tile_half) / intensity)
+    waves = np.ceil(b * np.ceil(m / r) * np.ceil(n / c) / p)
+    tile = 2 * r * c * (k + d) / w * ((intensity + i) / intensity)
     compute: Number = np.min(waves * tile, axis=-1)
     return launch + np.maximum(compute, traffic / (streaming_fraction * bandwidth))

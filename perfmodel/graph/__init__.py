@@ -8,7 +8,7 @@ from perfmodel.graph.convnet import convnet
 from perfmodel.graph.custom import custom
 from perfmodel.graph.graph import Block, Graph
 from perfmodel.graph.transformer import transformer
-from perfmodel.specs.common import ELEMENT_BYTES
+from perfmodel.specs.common import STORED_BYTES
 from perfmodel.specs.workload import Convnet, Transformer
 
 if TYPE_CHECKING:
@@ -31,9 +31,9 @@ def expand(workload: Workload, *, microbatch: Count, fused: bool) -> Graph:
     124439808
     """
     model = workload.model
-    element = ELEMENT_BYTES[workload.training.precision]
+    element = STORED_BYTES[workload.training.precision]
     if isinstance(model, Transformer):
-        return transformer(model, workload.training, microbatch=microbatch, element=element, fused=fused)
+        return transformer(model, workload.training, microbatch=microbatch, fused=fused)
     if isinstance(model, Convnet):
         return convnet(model, microbatch=microbatch, element=element)
     return custom(model, microbatch=microbatch, element=element, fused=fused)

@@ -17,6 +17,8 @@ class Gemm:
     depth: Count
     element: Bytes
     count: Count = 1
+    operand: Bytes | None = None
+    """Of an operand that was cast to the narrow precision of the job; None computes in the wide one."""
 
     @property
     def flops(self) -> Flop:
@@ -27,7 +29,8 @@ class Gemm:
     def traffic(self) -> Bytes:
         """Operands read and output written, each once."""
         m, n, k = self.rows, self.columns, self.depth
-        return self.element * self.count * (m * k + k * n + m * n)
+        operand = self.element if self.operand is None else self.operand
+        return self.count * (operand * (m * k + k * n) + self.element * m * n)
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,8 @@ class Linear:
     """The weights belong to another op, which counts them."""
     input_kept: bool = False
     """Another op counts the input as saved."""
+    operand: Bytes | None = None
+    """Operands are cast to this size for the product (fp8, fp4); None computes as they are stored."""
 
     @property
     def parameters(self) -> Count:
@@ -49,14 +51,24 @@ class Linear:
 
     def forward(self) -> Kernels:
         """One product; the bias rides along."""
-        return (Gemm(self.name, self.rows, self.outputs, self.inputs, self.element),)
+        return (*self._cast("cast", self.inputs), self._gemm(self.name, self.rows, self.outputs, self.inputs))
 
     def backward(self) -> Kernels:
         """Gradients of the input and of the weights."""
-        weight = Gemm(f"{self.name} weight gradient", self.inputs, self.outputs, self.rows, self.element)
-        gradient = Gemm(f"{self.name} input gradient", self.rows, self.inputs, self.outputs, self.element)
+        weight = self._gemm(f"{self.name} weight gradient", self.inputs, self.outputs, self.rows)
+        gradient = self._gemm(f"{self.name} input gradient", self.rows, self.inputs, self.outputs)
         bias = (Stream(f"{self.name} bias gradient", self.rows * self.outputs * self.element),) if self.bias else ()
-        return (weight, *bias) if self.first else (gradient, weight, *bias)
+        cast = self._cast("cast backward", self.outputs)
+        return (*cast, weight, *bias) if self.first else (*cast, gradient, weight, *bias)
+
+    def _gemm(self, name: str, rows: Count, columns: Count, depth: Count) -> Gemm:
+        return Gemm(name, rows, columns, depth, self.element, operand=self.operand)
+
+    def _cast(self, name: str, width: Count) -> Kernels:
+        """Read a tensor, write it narrow by rows and by columns: products want it both ways."""
+        if self.operand is None:
+            return ()
+        return (Stream(f"{self.name} {name}", self.rows * width * (self.element + 2 * self.operand)),)
 
 
 @dataclass(frozen=True, slots=True)

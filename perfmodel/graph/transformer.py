@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from perfmodel.graph.graph import Block, Graph
 from perfmodel.graph.ops import Attention, Elementwise, Embedding, Linear, Loss, Norm, Op
+from perfmodel.specs.common import ELEMENT_BYTES, STORED_BYTES
+from perfmodel.specs.workload import sequence_of
 
 if TYPE_CHECKING:
     from perfmodel.specs.workload import Training, Transformer
@@ -23,6 +25,7 @@ class _Builder:
     batch: Count
     sequence: int
     element: Bytes
+    operand: Bytes | None
     fused: bool
 
     @property
@@ -32,7 +35,11 @@ class _Builder:
     def linear(self, name: str, inputs: int, outputs: int, split: str, rows: Count | None = None, **kw: bool) -> Linear:
         rows = self.tokens if rows is None else rows
         bias = kw.pop("bias", self.model.bias)
-        return Linear(name, rows, inputs, outputs, self.element, bias=bias, split=split, **kw)  # type: ignore[arg-type]
+        # the layers of the body alone run narrow; frameworks keep embedding and head wide
+        operand = self.operand if split in {"column", "row"} and name != "logits" else None
+        return Linear(
+            name, rows, inputs, outputs, self.element, bias=bias, split=split, operand=operand, **kw  # type: ignore[arg-type]
+        )  # fmt: skip
 
     def norm(self, name: str, rows: Count | None = None) -> Norm:
         affine = 2 if self.model.norm == "layernorm" else 1
@@ -158,7 +165,7 @@ class _Builder:
 
 
 def transformer(
-    model: Transformer, training: Training, *, microbatch: Count, element: Bytes, fused: bool
+    model: Transformer, training: Training, *, microbatch: Count, fused: bool
 ) -> Graph:
     """Blocks of one microbatch of ``microbatch`` sequences.
 
@@ -166,18 +173,19 @@ def transformer(
         model: the shape.
         training: its sequence length.
         microbatch: sequences, a number or a column.
-        element: bytes of one activation.
         fused: attention never writes its scores to memory.
     """
-    sequence = _sequence(model, training)
-    build = _Builder(model, microbatch, sequence, element, fused)
+    sequence = sequence_of(model, training)
+    stored, number = STORED_BYTES[training.precision], ELEMENT_BYTES[training.precision]
+    operand = number if number < stored else None
+    build = _Builder(model, microbatch, sequence, stored, operand, fused)
     encoder_norm: Ops = (build.norm("embedding norm"),) if model.pretraining_head else ()
     prologue: tuple[Block, ...] = (Block("embedding", (*build.lookup(), *build.relative(), *encoder_norm)),)
     body: tuple[Block, ...] = (Block("layer", (*build.attention(causal=model.causal), *build.mlp()), model.layers),)
     top = build
     if model.decoder_layers:
         target = training.target_sequence or sequence
-        top = _Builder(model, microbatch, target, element, fused)
+        top = replace(build, sequence=target)
         body = (
             Block("encoder layer", (*build.attention(causal=False), *build.mlp()), model.layers),
             Block("encoder norm", (build.norm("encoder final norm"),)),
@@ -186,7 +194,7 @@ def transformer(
         prologue = (*prologue, Block("decoder embedding", top.relative()))
     return Graph(
         prologue, body, (Block("head", top.head()),),
-        boundary=build.tokens * model.hidden * element,
+        boundary=build.tokens * model.hidden * stored,
         tied=_vocabulary(model) * model.hidden if model.tied and model.vocabulary else 0,
         tokens=build.tokens if top is build else build.tokens + top.tokens,
     )  # fmt: skip
@@ -194,12 +202,6 @@ def transformer(
 
 def _decoder(build: _Builder, keys: int) -> Ops:
     return (*build.attention(causal=True), *build.attention(causal=False, keys=keys), *build.mlp())
-
-
-def _sequence(model: Transformer, training: Training) -> int:
-    if model.patches:
-        return (model.patches.image // model.patches.patch) ** 2 + 1
-    return int(training.sequence or 0)
 
 
 def _vocabulary(model: Transformer) -> int:

@@ -5,12 +5,13 @@ Ranks are numbered tensor innermost, then context, data, pipeline, as Megatron-L
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from perfmodel.errors import InputError, Place, Problem
 from perfmodel.origin import place_of
-from perfmodel.specs.workload import Transformer
+from perfmodel.specs.workload import Transformer, sequence_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -148,8 +149,9 @@ class _Rules:
     def pipeline_rules(self) -> Iterator[Problem]:
         s, model = self.strategy, self.workload.model
         if not isinstance(model, Transformer) or model.decoder_layers:
-            if s.pp > 1:
-                yield self.problem("pp", f"needs a chain of equal layers, which {self.workload.name} is not; leave pp at 1")
+            for name in ("pp", "vpp"):
+                if getattr(s, name) > 1:
+                    yield self.problem(name, f"needs a chain of equal layers, which {self.workload.name} is not; leave {name} at 1")
             return
         if model.layers % s.pp:
             yield self.problem("pp", f"{s.pp} does not divide {model.layers} layers; nearest that do: {_divisors(s.pp, model.layers)}")
@@ -170,13 +172,12 @@ class _Rules:
             if size % s.tp:
                 yield self.problem("tp", f"{s.tp} does not divide {size} {what}; nearest that do: {_divisors(s.tp, size)}")
                 break
-        if model.kv % s.tp and s.tp % model.kv:
+        if model.kv_heads is not None and model.kv % s.tp and s.tp % model.kv:
             yield self.problem("tp", f"{s.tp} and {model.kv} heads of keys and values do not divide one another")
-        sequence = self.workload.training.sequence
-        if s.cp > 1 and (sequence is None or sequence % s.cp):
-            nearest = f"; nearest that do: {_divisors(s.cp, sequence)}" if sequence else ""
-            yield self.problem("cp", f"{s.cp} does not divide a sequence of {sequence} tokens{nearest}")
-        if s.sequence_parallel and sequence and (sequence // s.cp) % s.tp:
+        sequence = sequence_of(model, self.workload.training)
+        if sequence % s.cp:
+            yield self.problem("cp", f"{s.cp} does not divide a sequence of {sequence} tokens; nearest that do: {_divisors(s.cp, sequence)}")
+        elif s.sequence_parallel and (sequence // s.cp) % s.tp:
             yield self.problem("sequence_parallel", f"tp {s.tp} does not divide {sequence // s.cp} tokens of a sequence")
 
     def other_rules(self) -> Iterator[Problem]:
@@ -192,8 +193,8 @@ class _Rules:
 
 
 def _divisors(value: int, of: int) -> str:
-    divisors = [d for d in range(1, of + 1) if of % d == 0]
-    return _around(value, divisors)
+    small = [d for d in range(1, math.isqrt(of) + 1) if of % d == 0]
+    return _around(value, sorted({*small, *(of // d for d in small)}))
 
 
 def _multiples(value: int, of: int) -> str:

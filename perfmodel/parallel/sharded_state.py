@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from perfmodel.specs.common import ELEMENT_BYTES
+from perfmodel.specs.common import ELEMENT_BYTES, STORED_BYTES
 
 if TYPE_CHECKING:
     from perfmodel.specs import Strategy, Workload
@@ -40,7 +40,7 @@ def state_of(workload: Workload, strategy: Strategy) -> State:
     moments, copy the weights, zero the gradients. Its passes are counted from the code of
     Megatron-LM's `optimizer.py` (derived).
     """
-    weight = ELEMENT_BYTES[workload.training.precision]
+    weight = STORED_BYTES[workload.training.precision]
     mixed = weight < ELEMENT_BYTES["fp32"]
     gradient = 4.0 if strategy.gradient_precision == "fp32" else weight
     accumulate = 2 * gradient + (0.0 if strategy.fused_accumulation else weight)

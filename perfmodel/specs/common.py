@@ -18,6 +18,12 @@ Precision = Literal["fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "fp4", "int8"
 ELEMENT_BYTES = {"fp64": 8.0, "fp32": 4.0, "tf32": 4.0, "fp16": 2.0, "bf16": 2.0, "fp8": 1.0, "fp4": 0.5, "int8": 1.0}
 """Bytes of one stored number; tf32 is a way to multiply numbers stored as fp32."""
 
+STORED_BYTES = {precision: max(size, 2.0) for precision, size in ELEMENT_BYTES.items()}
+"""Bytes of an activation, weight or gradient in memory: with fp8, fp4 and int8 only the operands of products shrink."""
+
+WIDE: dict[Precision, Precision] = {"fp8": "bf16", "fp4": "bf16", "int8": "bf16"}
+"""In which precision a job with narrow products computes everything else."""
+
 Share = Annotated[Fraction, Field(gt=0, le=1)]
 """A number above 0 and up to 1."""
 Size = Annotated[Integer, Field(gt=0)]

@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from perfmodel.origin import Integer, Text
-from perfmodel.yamlfile import Spec
+from perfmodel.origin import Integer, KeepOrigin, Text
+from perfmodel.specs.common import Group
+from perfmodel.units import Seconds
+from perfmodel.yamlfile import Fault, Spec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 Degree = Annotated[Integer, Field(ge=1)]
 
-Recompute = Literal["none", "selective", "full"]
-Attention = Literal["unfused", "flash"]
-Schedule = Literal["1f1b", "gpipe"]
+Recompute = Annotated[Literal["none", "selective", "full"], KeepOrigin]
+Attention = Annotated[Literal["unfused", "flash"], KeepOrigin]
+Schedule = Annotated[Literal["1f1b", "gpipe"], KeepOrigin]
 Overlap = Literal["none", "backward"]
+
+
+class Framework(Group):
+    """The software that runs the job."""
+
+    name: Text
+    dispatch: Seconds
+    """Of the host, to launch one kernel or collective; compiled graphs launch many at once."""
 
 
 class Strategy(Spec):
@@ -24,6 +37,9 @@ class Strategy(Spec):
     name: Text = "custom"
     description: str = ""
     sources: dict[str, str] = Field(default_factory=dict)
+
+    framework: Framework | None = None
+    """None leaves the host out: it is taken to be fast enough."""
 
     devices: Degree | None = None
     """Devices of the job; default tp x pp x cp x dp."""
@@ -65,3 +81,8 @@ class Strategy(Spec):
     """The product that makes a weight gradient adds it to the sum itself."""
     scatter_gather: bool = True
     """Pipeline neighbours on different hosts exchange 1/tp of an activation each, then gather it locally."""
+
+    def faults(self) -> Iterator[Fault]:
+        """A framework whose source the file does not list."""
+        if self.framework and self.framework.source not in self.sources:
+            yield Fault("framework.source", f"{self.framework.source!r} is no key of 'sources'", self.framework.source)

@@ -124,3 +124,12 @@ class Workload(SpecFile):
             yield Fault("model.patches.patch", f"does not divide the image of {model.patches.image}", model.patches.patch)
         if model.vocabulary and self.training.sequence is None:
             yield Fault("training", "needs a sequence length")
+        if model.patches and self.training.sequence is not None:
+            yield Fault("training.sequence", "an image has none; leave it out", self.training.sequence)
+
+
+def sequence_of(model: Transformer, training: Training) -> int:
+    """Tokens of one sample: as given, or the patches of an image and the class token."""
+    if model.patches:
+        return (model.patches.image // model.patches.patch) ** 2 + 1
+    return int(training.sequence or 0)

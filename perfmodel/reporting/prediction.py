@@ -1,0 +1,167 @@
+"""A prediction as a report; the keys of its JSON are a contract."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from perfmodel.graph.flops import CONVENTIONS
+from perfmodel.reporting.report import Report, Section, flat
+from perfmodel.reporting.text import count, quantity, rate, share
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from perfmodel.prediction import Prediction
+
+SCHEMA = 1
+
+
+def prediction_report(prediction: Prediction) -> Report:
+    """Everything that `predict` says of one step."""
+    made = record(prediction)
+    row = {key: value for key, value in flat(made).items() if key != "schema"}
+    sections = (_result(prediction), _breakdown(prediction), _memory(prediction))
+    return Report(made, [row], sections, tuple(f"warning: {w}" for w in made["warnings"]))
+
+
+def record(prediction: Prediction) -> dict[str, Any]:
+    """The JSON of a prediction, in SI units."""
+    p, devices = prediction, float(prediction.layout.devices)
+    tokens = p.tokens_per_second
+    low, high = p.interval
+    lower, upper = p.bounds
+    return {
+        "schema": SCHEMA,
+        "workload": str(p.workload.name),
+        "hardware": str(p.hardware.name),
+        "strategy": _strategy(p),
+        "step_time": p.step_time,
+        "throughput": {
+            "samples_per_second": p.samples_per_second,
+            "tokens_per_second": tokens,
+            "tokens_per_second_per_device": None if tokens is None else tokens / devices,
+        },
+        "flops_per_device_per_second": p.flops() / (p.step_time * devices),
+        "mfu": p.mfu(),
+        "hfu": p.hfu,
+        "mfu_by_convention": {name: p.mfu(name) for name in CONVENTIONS},
+        "memory": {
+            "peak": p.memory_peak,
+            "capacity": float(p.hardware.device.memory.capacity),
+            "fits": p.fits,
+            "stages": list(_stages(p)),
+        },
+        "bounds": {"lower": lower, "upper": upper},
+        "interval": {"low": low, "high": high, "probability": 0.8},
+        "cost_per_step": p.cost,
+        "energy_per_step": p.energy,
+        "parameters": float(p.graph.parameters),
+        "breakdown": list(_breakdown_by_name(p).values()),
+        "warnings": list(warnings(p)),
+    }
+
+
+def warnings(prediction: Prediction) -> Iterator[str]:
+    """What the user should know before trusting the numbers."""
+    p = prediction
+    if not p.fits:
+        missing = p.memory_peak - p.hardware.device.memory.capacity
+        classes = {f.name: float(np.max(getattr(p.footprint, f.name))) for f in fields(p.footprint)}
+        largest = max(classes, key=lambda name: classes[name])
+        yield (
+            f"does not fit: {quantity(missing, 'B')} more than a device has; "
+            f"{largest} take the most, {quantity(classes[largest], 'B')}"
+        )
+    assumed = [path for path, group in p.hardware.groups() if group.status == "assumed"]
+    if assumed:
+        yield f"{len(assumed)} of {sum(1 for _ in p.hardware.groups())} groups of the hardware file are assumed: {', '.join(assumed)}"
+
+
+def _breakdown_by_name(p: Prediction) -> dict[str, dict[str, Any]]:
+    """Terms of one name as one: calls of other sizes are added up."""
+    merged: dict[str, dict[str, Any]] = {}
+    for leaf, time, exposed in p.terms:
+        row = merged.setdefault(
+            leaf.name,
+            {"name": leaf.name, "kind": leaf.kind, "time": 0.0, "exposed": 0.0, "formula": leaf.formula.__name__},
+        )
+        row["time"] += time
+        row["exposed"] += exposed
+    return merged
+
+
+def _strategy(p: Prediction) -> dict[str, Any]:
+    left_out = {"schema_version", "name", "description", "sources"}
+    chosen = {k: v for k, v in p.strategy.model_dump().items() if k not in left_out}
+    training = p.workload.training
+    return {
+        "name": str(p.strategy.name), **chosen,
+        "devices": int(p.layout.devices), "dp": int(p.layout.dp), "shard_group": int(p.layout.shard_group),
+        "microbatches": int(p.layout.microbatches), "batch": int(training.batch),
+        "sequence": None if training.sequence is None else int(training.sequence), "precision": training.precision,
+    }  # fmt: skip
+
+
+def _stages(p: Prediction) -> Iterator[dict[str, Any]]:
+    stages = int(p.layout.pp)
+    classes = {f.name: np.broadcast_to(getattr(p.footprint, f.name), stages) for f in fields(p.footprint)}
+    for stage in range(stages):
+        sizes = {name: float(column[stage]) for name, column in classes.items()}
+        yield {"stage": stage, "total": sum(sizes.values()), **sizes}
+
+
+def _result(p: Prediction) -> Section:
+    layout, (low, high), (lower, upper) = p.layout, p.interval, p.bounds
+    devices = int(layout.devices)
+    degrees = f"tp {layout.tp} x pp {layout.pp} x cp {layout.cp} x dp {layout.dp}"
+    rows = [
+        ("devices", f"{count(devices)} {p.hardware.device.name} = {degrees}"),
+        ("batch", f"{p.layout.batch} = dp {layout.dp} x microbatch {layout.microbatch} x {layout.microbatches:.0f} microbatches"),
+        ("step time", f"{quantity(p.step_time, 's')}   (80 % interval {quantity(low, 's')} to {quantity(high, 's')})"),
+        ("bounds", f"{quantity(lower, 's')} if all messages hid, {quantity(upper, 's')} if none did"),
+        ("throughput", _throughput(p, devices)),
+        ("model FLOP/s", f"{quantity(p.flops() / (p.step_time * devices), 'FLOP/s')} per device"),
+        ("MFU", _mfu(p)),
+        ("HFU", f"{share(p.hfu)} (full-attention, recomputation counted)"),
+        ("memory", f"{quantity(p.memory_peak, 'B')} of {quantity(p.hardware.device.memory.capacity, 'B')}: {'fits' if p.fits else 'DOES NOT FIT'}"),
+    ]  # fmt: skip
+    if p.cost is not None:
+        rows.append(("cost", f"{quantity(p.cost, 'USD')} per step"))
+    if p.energy is not None:
+        rows.append(("energy", f"{quantity(p.energy, 'J')} per step, devices only"))
+    return Section(f"{p.workload.name} on {p.hardware.name}", ("", ""), tuple(rows))
+
+
+def _mfu(p: Prediction) -> str:
+    """Under each convention; models without tokens have but one."""
+    if p.tokens_per_step is None:
+        return share(p.mfu())
+    return ", ".join(f"{share(p.mfu(name))} ({name})" for name in CONVENTIONS)
+
+
+def _throughput(p: Prediction, devices: int) -> str:
+    samples = f"{rate(p.samples_per_second)} samples/s"
+    tokens = p.tokens_per_second
+    return samples if tokens is None else f"{samples}, {count(tokens)} tokens/s, {count(tokens / devices)} tokens/s per device"
+
+
+def _breakdown(p: Prediction) -> Section:
+    rows = [
+        (kind, quantity(time, "s"), quantity(exposed, "s"), share(exposed / p.step_time))
+        for kind, (time, exposed) in sorted(p.kinds.items(), key=lambda item: -item[1][1])
+    ]
+    total = ("step", "", quantity(p.step_time, "s"), share(1.0))
+    return Section("Where the time goes", ("kind", "time", "exposed", "of step"), (*rows, total), frozenset({1, 2, 3}))
+
+
+def _memory(p: Prediction) -> Section:
+    names = [f.name for f in fields(p.footprint)]
+    stages = list(_stages(p))
+    shown = stages if len(stages) <= 4 else [stages[0], stages[1], stages[-2], stages[-1]]
+    rows = tuple(
+        (str(s["stage"]), quantity(s["total"], "B"), *(quantity(s[name], "B") for name in names)) for s in shown
+    )
+    return Section("Memory per pipeline stage", ("stage", "total", *names), rows, frozenset(range(len(names) + 2)))

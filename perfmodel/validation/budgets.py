@@ -1,0 +1,46 @@
+"""Budgets that only ever fall."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perfmodel.validation.run import Judged
+
+STEPS = 10_000
+"""A limit has four digits after the point."""
+
+
+def tighten(judged: Sequence[Judged], today: dt.date | None = None) -> list[str]:
+    """Write budget.yaml for studies that have none, or did better than theirs; the names of those.
+
+    A limit that was missed stays as it is: it never rises.
+    """
+    return [one.study.name for one in judged if _tighten(one, today or dt.datetime.now(dt.UTC).date())]
+
+
+def _tighten(one: Judged, today: dt.date) -> bool:
+    old = one.study.budget
+    rows = old.rows if old else one.judged_rows
+    reached = one.errors(rows)
+    if reached is None:
+        return False
+    median, p90 = _up(reached.median), _up(reached.p90)
+    if old:
+        median, p90 = min(median, old.limit.median), min(p90, old.limit.p90)
+        if (median, p90) == (old.limit.median, old.limit.p90):
+            return False
+    lines = (
+        "schema: 1", f"rows: {rows}", f"limit: {{median: {median:g}, p90: {p90:g}}}", f"date: {today.isoformat()}",
+    )  # fmt: skip
+    (one.study.folder / "budget.yaml").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return True
+
+
+def _up(value: float) -> float:
+    """Rounded up, so that the run that set a limit keeps it."""
+    return math.ceil(value * STEPS) / STEPS

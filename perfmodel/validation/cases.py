@@ -1,0 +1,145 @@
+"""One measured configuration: its job, what the model says of it, and why it may not count."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from perfmodel.errors import InputError, Problem
+from perfmodel.job import load_job
+from perfmodel.library import library_name
+from perfmodel.prediction import Prediction, predict
+from perfmodel.specs.measurement import DIRECTNESS, METRIC_UNIT
+from perfmodel.validation.consistency import contradiction
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from perfmodel.specs.measurement import Row
+
+State = Literal["counted", "repeated", "inconsistent", "inexpressible"]
+
+METRICS: dict[str, Callable[[Prediction], float | None]] = {
+    "step_time": lambda p: p.step_time,
+    "samples_per_second": lambda p: p.samples_per_second,
+    "tokens_per_second": lambda p: p.tokens_per_second,
+    "tokens_per_second_per_device": lambda p: None if p.tokens_per_second is None else p.tokens_per_second / p.devices,
+    "model_flops_per_device_per_second": lambda p: p.flops() / (p.step_time * p.devices),
+    "hardware_flops_per_device_per_second": lambda p: p.hardware_flops / (p.step_time * p.devices),
+    "mfu": lambda p: p.mfu(),
+    "hfu": lambda p: p.hfu,
+    "peak_memory": lambda p: p.memory_peak,
+}
+"""What a prediction says for each metric of the measurement CSV."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One row judged. Errors are relative, and of *time* for every metric of speed."""
+
+    id: str
+    study: str
+    workload: str
+    hardware: str
+    metric: str
+    split: str
+    measured: float
+    predicted: float | None
+    state: State
+    reason: str = ""
+    low: float | None = None
+    high: float | None = None
+    """The 80 % interval of the prediction."""
+    step_time: float | None = None
+    """As predicted, whatever the metric."""
+
+    @property
+    def counts(self) -> bool:
+        """Whether it enters the statistics."""
+        return self.state == "counted"
+
+    @property
+    def error(self) -> float | None:
+        """Predicted / measured - 1 for times and memory; for rates the same of the time that they imply."""
+        if self.predicted is None:
+            return None
+        ratio = self.predicted / self.measured
+        return ratio - 1 if self.metric in {"step_time", "peak_memory"} else 1 / ratio - 1
+
+
+def judge(rows: Sequence[Row], study: str, folder: Path) -> list[Outcome]:
+    """All rows of one configuration.
+
+    The most direct metric of time counts, and memory; further metrics of time repeat it and only serve
+    to check the source against itself.
+    """
+    try:
+        prediction = predict_row(rows[0], folder)
+    except InputError as error:
+        reason = error.problems[0]
+        return [_outcome(row, study, None, "inexpressible", f"{reason.path}: {reason.message}") for row in rows]
+    times = [row for row in rows if row.measurement.metric in DIRECTNESS]
+    times.sort(key=lambda row: DIRECTNESS.index(row.measurement.metric))
+    wrong = contradiction([row.measurement for row in times], prediction)
+    outcomes = []
+    for row in rows:
+        if row.measurement.metric == "peak_memory":
+            outcomes.append(_outcome(row, study, prediction, "counted"))
+        elif wrong:
+            outcomes.append(_outcome(row, study, prediction, "inconsistent", wrong))
+        elif row is times[0]:
+            outcomes.append(_outcome(row, study, prediction, "counted"))
+        else:
+            outcomes.append(_outcome(row, study, prediction, "repeated", f"same run as {times[0].measurement.id}"))
+    return outcomes
+
+
+def predict_row(row: Row, folder: Path) -> Prediction:
+    """The prediction of one row; names are of the library, or paths relative to ``folder``."""
+    m = row.measurement
+    job = load_job(
+        library_name("workloads", m.workload, folder),
+        library_name("hardware", m.hardware, folder),
+        library_name("strategies", m.strategy, folder) if m.strategy else None,
+        m.settings,
+        m.sets,
+    )
+    return predict(job.workload, job.hardware, job.strategy)
+
+
+def unknown_names(rows: Sequence[Row], folder: Path) -> list[Problem]:
+    """Workloads, machines and strategies that are neither in the library nor files."""
+    problems: dict[Problem, None] = {}
+    for row in rows:
+        m = row.measurement
+        for column, kind, name in (
+            ("workload", "workloads", m.workload),
+            ("hardware", "hardware", m.hardware),
+            ("strategy", "strategies", m.strategy),
+        ):
+            try:
+                if name:
+                    library_name(kind, name, folder, check=True)  # type: ignore[arg-type]
+            except InputError as error:
+                problems.setdefault(Problem(row.place, column, f"{name!r}: {error.problems[0].message}"))
+    return list(problems)
+
+
+def _outcome(row: Row, study: str, prediction: Prediction | None, state: State, reason: str = "") -> Outcome:
+    m = row.measurement
+    predicted = METRICS[m.metric](prediction) if prediction else None
+    if prediction and predicted is None:
+        state, reason = "inexpressible", f"{prediction.workload.name} has no {METRIC_UNIT[m.metric]}"
+    low, high = _interval(m.metric, predicted, prediction)
+    return Outcome(
+        m.id, study, m.workload, m.hardware, m.metric, m.split, m.measured, predicted, state, reason, low, high,
+        prediction.step_time if prediction else None,
+    )  # fmt: skip
+
+
+def _interval(metric: str, predicted: float | None, prediction: Prediction | None) -> tuple[float | None, float | None]:
+    if prediction is None or predicted is None or metric == "peak_memory":
+        return None, None
+    low, high = (end / prediction.step_time for end in prediction.interval)
+    return (predicted * low, predicted * high) if metric == "step_time" else (predicted / high, predicted / low)

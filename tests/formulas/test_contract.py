@@ -1,0 +1,187 @@
+"""What every formula owes its reader, checked for all of them at once."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import math
+import pkgutil
+import re
+from typing import TYPE_CHECKING, Any, get_type_hints
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perfmodel import formulas, units
+from perfmodel.formulas.collectives import ring_all_reduce
+from perfmodel.units import Bytes, BytesPerSecond, Count, Seconds, Unit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Formula = Any
+MODULES = [importlib.import_module(m.name) for m in pkgutil.iter_modules(formulas.__path__, "perfmodel.formulas.")]
+FORMULAS = [
+    function
+    for module in MODULES
+    for name, function in inspect.getmembers(module, inspect.isfunction)
+    if function.__module__ == module.__name__ and not name.startswith("_")
+]
+every_formula = pytest.mark.parametrize("formula", FORMULAS, ids=lambda f: f.__name__)
+
+ALIASES = [alias for alias in vars(units).values() if any(isinstance(m, Unit) for m in getattr(alias, "__metadata__", ()))]
+FACTOR = {"B": 3.0, "FLOP": 5.0, "s": 7.0, "W": 11.0, "J": 77.0, "USD": 13.0, "1": 1.0}
+"""How many new units make an old one; J = W s."""
+
+SHARES = {"fraction", "streaming_fraction", "sustained"}
+SWITCHES = {"on"}
+CONSTANTS = {"tile_half", "depth_half"}
+TILES = {"tile_rows", "tile_columns"}
+"""Have an axis of their own, the last."""
+COUNTS_FLOP = {"tiled_matmul"}
+"""Its 2 m n k FLOP are made of counts, so that the unit FLOP cannot be rescaled."""
+
+
+def units_of(formula: Formula) -> dict[str, str]:
+    hints = get_type_hints(formula, include_extras=True)
+    return {name: hint.__metadata__[0].name for name, hint in hints.items()}
+
+
+def scale(unit: str, fixed: str = "") -> float:
+    above, _, below = unit.partition("/")
+    return (1.0 if above == fixed else FACTOR[above]) / FACTOR[below or "1"]
+
+
+def domain(name: str, unit: str) -> st.SearchStrategy[Any]:
+    """Orders of magnitude for what has a dimension, so that each branch of a maximum is seen."""
+    if name in SWITCHES:
+        return st.integers(0, 1)
+    if name in SHARES:
+        return st.floats(0.01, 1.0)
+    if unit != "1" or name in CONSTANTS:
+        return st.floats(-6, 12).map(lambda exponent: 10.0**exponent)
+    return st.integers(1, 4096)
+
+
+def inputs_of(formula: Formula) -> st.SearchStrategy[dict[str, Any]]:
+    named = units_of(formula)
+    return st.fixed_dictionaries({name: domain(name, unit) for name, unit in named.items() if name != "return"})
+
+
+def is_consistent(formula: Formula, inputs: dict[str, Any]) -> bool:
+    """Whether, measured in other units, the answer changes by exactly its own unit."""
+    named = units_of(formula)
+    fixed = "FLOP" if formula.__name__ in COUNTS_FLOP else ""
+    scaled = {name: value * scale(named[name], fixed) for name, value in inputs.items()}
+    return math.isclose(formula(**scaled), formula(**inputs) * scale(named["return"]), rel_tol=1e-9)
+
+
+def test_formulas_are_found() -> None:
+    assert {"ring_all_reduce", "tiled_matmul", "one_f_one_b_bubble", "step_energy"} <= {f.__name__ for f in FORMULAS}
+
+
+@every_formula
+class TestDocumented:
+    def test_takes_keywords_only_and_has_no_defaults(self, formula: Formula) -> None:
+        """Two floats in the wrong order still run; a default for physics is a hidden assumption."""
+        for parameter in inspect.signature(formula).parameters.values():
+            assert parameter.kind is parameter.KEYWORD_ONLY
+            assert parameter.default is parameter.empty
+
+    def test_documents_each_argument(self, formula: Formula) -> None:
+        section = re.search(r"\nArgs:\n(.*?)\n(?=\S|\Z)", inspect.getdoc(formula) or "", re.DOTALL)
+        assert section
+        documented = re.findall(r"^ {4}(\w+): \S", section[1], re.MULTILINE)
+        assert documented == list(inspect.signature(formula).parameters)
+
+    @pytest.mark.parametrize("part", [".. math::", "\nReferences:\n", "\n>>> "])
+    def test_has_equation_reference_and_example(self, formula: Formula, part: str) -> None:
+        assert part in (inspect.getdoc(formula) or "")
+
+    def test_is_annotated_with_units(self, formula: Formula) -> None:
+        hints = get_type_hints(formula, include_extras=True)
+        assert hints.keys() == {*inspect.signature(formula).parameters, "return"}
+        assert all(hint in ALIASES for hint in hints.values())
+
+
+class TestDimensions:
+    @every_formula
+    @given(data=st.data())
+    def test_has_the_unit_it_claims(self, formula: Formula, data: st.DataObject) -> None:
+        assert is_consistent(formula, data.draw(inputs_of(formula)))
+
+    def test_a_lost_bandwidth_is_noticed(self) -> None:
+        def wrong(*, size: Bytes, ranks: Count, bandwidth: BytesPerSecond, latency: Seconds) -> Seconds:
+            return 2 * (ranks - 1) * (latency + size / ranks) + 0 * bandwidth
+
+        inputs = {"size": 8e9, "ranks": 8, "bandwidth": 1e11, "latency": 1e-6}
+        assert is_consistent(ring_all_reduce, inputs)
+        assert not is_consistent(wrong, inputs)
+
+
+HARDWARE_ALONE = {"peak", "cores", *SHARES, *CONSTANTS} - {"streaming_fraction"}
+"""Of a tiled product: constants of one device, which have not been made columns."""
+
+
+def rows_equal_scalars(formula: Formula, columns: set[str], table: list[dict[str, Any]]) -> None:
+    first = table[0]
+    wide = {name: np.array([row[name] for row in table]) if name in columns else first[name] for name in first}
+    alone = [formula(**{name: row[name] if name in columns else first[name] for name in first}) for row in table]
+    np.testing.assert_allclose(np.broadcast_to(formula(**wide), len(table)), alone, rtol=1e-12)
+
+
+class TestColumns:
+    @every_formula
+    @given(data=st.data())
+    def test_a_table_equals_its_rows(self, formula: Formula, data: st.DataObject) -> None:
+        table = data.draw(st.lists(inputs_of(formula), min_size=2, max_size=5))
+        fixed = TILES | HARDWARE_ALONE if formula.__name__ == "tiled_matmul" else TILES
+        rows_equal_scalars(formula, table[0].keys() - fixed, table)
+
+    @every_formula
+    @given(data=st.data())
+    def test_one_column_beside_numbers(self, formula: Formula, data: st.DataObject) -> None:
+        table = data.draw(st.lists(inputs_of(formula), min_size=2, max_size=5))
+        fixed = TILES | HARDWARE_ALONE if formula.__name__ == "tiled_matmul" else TILES
+        rows_equal_scalars(formula, {data.draw(st.sampled_from(sorted(table[0].keys() - fixed)))}, table)
+
+    def test_device_constants_of_a_tiled_product(self) -> None:
+        formula = next(f for f in FORMULAS if f.__name__ == "tiled_matmul")
+        row = {name: 64.0 for name in units_of(formula) if name != "return"} | {"traffic": 0.0, "launch": 0.0}
+        rows_equal_scalars(formula, {"peak"}, [{**row, "peak": peak} for peak in (1e12, 2e12, 4e12)])
+
+
+def direction(name: str, unit: str) -> int:
+    """1 where the result may only grow with this argument, -1 where it may only fall, 0 where neither."""
+    if unit in {"B/s", "FLOP/s"} or name in SHARES:
+        return -1
+    return int(unit in {"B", "FLOP", "s", "W", "J"} or name in {"rows", "columns", "depth", "count", "devices"})
+
+
+@every_formula
+@given(data=st.data(), factor=st.floats(1.0, 1e3))
+def test_moves_the_right_way(formula: Formula, data: st.DataObject, factor: float) -> None:
+    """Time grows with size and falls with bandwidth, energy grows with power, memory with size."""
+    named = units_of(formula)
+    inputs = data.draw(inputs_of(formula))
+    if formula.__name__ == "step_energy":
+        inputs["active"] = inputs["idle"] + inputs["active"]
+    before = formula(**inputs)
+    for name, value in inputs.items():
+        sign = direction(name, named[name])
+        if not sign:
+            continue
+        if formula.__name__ == "step_energy" and name == "idle":
+            continue  # stays below the active power
+        larger = value * (math.ceil(factor) if isinstance(value, int) else factor)
+        changed = formula(**{**inputs, name: min(larger, 1.0) if name in SHARES else larger})
+        assert sign * (changed - before) >= -1e-9 * abs(before), name
+
+
+def test_no_formula_changes_its_inputs() -> None:
+    sizes = np.array([1e6, 1e9])
+    call: Callable[..., Any] = ring_all_reduce
+    call(size=sizes, ranks=np.array([2, 8]), bandwidth=1e9, latency=0.0)
+    np.testing.assert_array_equal(sizes, [1e6, 1e9])

@@ -1,0 +1,78 @@
+"""Fit the dispatch time of a framework to the calibration rows of studies that ran it.
+
+    python tools/fit_dispatch.py STRATEGY STUDY [STUDY ...]
+
+The dispatch time is the only constant that is free; it minimises the median absolute error of the step time over
+those rows. Prints the errors without a host, with the fitted one, and the fit as YAML.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from perfmodel.errors import InputError
+from perfmodel.job import Job, load_job
+from perfmodel.prediction import predict
+from perfmodel.specs.measurement import DIRECTNESS
+from perfmodel.specs.strategy import Framework
+from perfmodel.validation.consistency import implied_step_times
+from perfmodel.validation.study import load_studies
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def cases(strategy: str, studies: list[str]) -> Iterator[tuple[Job, float]]:
+    """Jobs of calibration rows that ran the framework, with their measured step time."""
+    for study in load_studies(studies):
+        for rows in study.configurations:
+            times = [r.measurement for r in rows if r.measurement.metric in DIRECTNESS]
+            if not times or times[0].split != "calibration" or times[0].strategy != strategy:
+                continue
+            first = min(times, key=lambda m: DIRECTNESS.index(m.metric))
+            try:
+                job = load_job(first.workload, first.hardware, first.strategy, first.settings, first.sets)
+                yield job, next(implied_step_times(first, predict(job.workload, job.hardware, job.strategy)))[1]
+            except InputError:
+                continue
+
+
+def errors(found: list[tuple[Job, float]], dispatch: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """Logarithms of predicted over measured step time."""
+    framework = Framework.model_construct(name="fit", dispatch=dispatch, source="fit", status="fitted")
+    strategies = [job.strategy.model_copy(update={"framework": framework}) for job, _ in found]
+    return np.array([
+        np.log(predict(job.workload, job.hardware, strategy).step_time / measured)
+        for (job, measured), strategy in zip(found, strategies, strict=True)
+    ])  # fmt: skip
+
+
+def main() -> int:
+    """Fit one framework."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("strategy")
+    parser.add_argument("studies", nargs="+")
+    options = parser.parse_args()
+    found = list(cases(options.strategy, options.studies))
+    best = minimize_scalar(
+        lambda us: float(np.mean(np.minimum(np.abs(errors(found, us * 1e-6)), 0.5))), bounds=(0.0, 200.0),
+        method="bounded", options={"xatol": 0.2},
+    )  # fmt: skip
+    for name, dispatch in (("without", 0.0), ("with", best.x * 1e-6)):
+        size = np.abs(np.expm1(errors(found, dispatch)))
+        print(f"{name:8} {len(found)} rows: median {100 * np.median(size):.1f} %, p90 {100 * np.quantile(size, 0.9):.1f} %")
+    median = float(np.median(np.abs(np.expm1(errors(found, best.x * 1e-6)))))
+    print(f"framework: {{dispatch: {best.x:.1f} us, status: fitted, points: {len(found)}, error: {median:.3f}}}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Measured cases that predictions are held against; `tools` makes them from published tables."""

@@ -1,0 +1,1 @@
+"""How the tables of published measurements become the measurement CSV."""

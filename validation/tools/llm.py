@@ -1,0 +1,420 @@
+"""Tables of LLM training in the shared header: one row each of model, machine, layout and what was measured.
+
+What a framework always does stands in a file of strategies/; what a row prints, in its columns; what a
+row's notes say beyond that, in its overrides. A row that the model cannot express is skipped with the reason.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, cast
+
+from validation.tools.cases import Case, Skipped, UnknownMachine, machine
+from validation.tools.fabric import fabric_overrides
+from validation.tools.shapes import Shape, named
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from perfmodel.specs.measurement import Metric
+
+Value = str | int | bool
+
+HEADER = frozenset(
+    {"source", "model", "family", "layers", "hidden", "heads", "vocab", "seq_len", "hardware", "devices", "tp", "pp", "dp",
+     "microbatch", "global_batch", "precision", "framework", "step_time_s", "tflops_convention", "split"}
+)  # fmt: skip
+"""Columns that tell this kind of table from others."""
+
+FRAMEWORKS: tuple[tuple[str, str], ...] = (
+    (r"ZeRO-3|HF Transformers \+ DeepSpeed", "deepspeed-zero-3"),
+    (r"Megatron-DeepSpeed", "megatron-deepspeed"),
+    (r"Megatron-LM \((commit 6985e58|Jan 2021|2021)|Megatron-LM PTD-P", "megatron-2021"),
+    (r"Megatron-LM \(selective", "megatron-2022"),
+    (r"NeMo Megatron 22", "nemo-2022"),
+    (r"NeMo|Megatron-Bridge|NVIDIA|\bNGC\b", "nemo"),
+    (r"CI golden", "megatron-core-ci"),
+    (r"Megatron-Core|Megatron-Kwai|FlagScale|Megatron-LM [0-9a-f]{7}", "megatron-core"),
+    (r"llm-foundry", "llm-foundry-fsdp"),
+    (r"torchtitan|FSDP2", "torchtitan-fsdp2"),
+    (r"FSDP|lit-gpt|LitGPT", "fsdp"),
+    (r"MaxText|Pax", "maxtext-fsdp"),
+    (r"nanotron", "nanotron"),
+    (r"flash-attention training|GPT-NeoX|DeepSpeed|PaddlePaddle", "data-parallel"),
+)
+"""Which preset a framework's name means; the first that is found in it."""
+
+MEGATRON = (("2022-01", "megatron-2021"), ("2023-07", "megatron-2022"))
+"""Plain Megatron-LM: the preset of all dates before this one; megatron-core since (0.1 was of July 2023)."""
+
+GENERIC = {"gpt": "generic-gpt", "llama": "generic-llama", "gptrelu2": "generic-nemotron"}
+"""The workload whose shape a family overrides."""
+
+PRECISIONS = {"bf16": "bf16", "fp16": "fp16", "fp32": "fp32", "tf32": "tf32", "fp8": "fp8", "fp4": "fp4"}
+
+METRICS: tuple[tuple[str, Metric, str], ...] = (
+    ("step_time_s", "step_time", "s"),
+    ("samples_per_s", "samples_per_second", "samples/s"),
+    ("tokens_per_s_per_device", "tokens_per_second_per_device", "tokens/s"),
+    ("tflops_per_device", "model_flops_per_device_per_second", "TFLOP/s"),
+    ("mfu", "mfu", "1"),
+    ("hfu", "hfu", "1"),
+    ("memory_gb_per_device", "peak_memory", "GB"),
+)
+"""Column, metric and unit."""
+
+DERIVED = {
+    "step_time_s": r"step time",
+    "samples_per_s": r"samples(_per_s|/s)",
+    "tokens_per_s_per_device": r"tokens/s",
+}
+"""How a note names a column that its table derived from another."""
+
+NOTED: tuple[tuple[str, dict[str, Value]], ...] = (
+    (r"no grad/param overlap", {"strategy.gradient_overlap": "none"}),
+    (r"DDP torch for PP=1", {}),
+    (r"overlap-grad-reduce", {"strategy.gradient_overlap": "backward"}),
+    (r"async ?TP", {"strategy.tensor_overlap": "backward"}),
+    (r"(?<!un)tied embeddings(?!\?)", {"workload.model.tied": True}),
+)
+"""What notes say of a run beyond its columns."""
+
+MODELS: tuple[tuple[str, dict[str, Value]], ...] = ((r"llm-foundry", {"workload.model.dropout": False}),)
+"""What a framework does to the models that it trains."""
+
+
+OFFLOADED = r"offload\w* ratio alpha=0?\.0*[1-9]|offloaded to host|CPU offload: (?!none)"
+"""How notes say that activations or states leave the device."""
+
+MANY = 10
+"""Rows of a source from which on what all notes say is not repeated."""
+
+
+class Unusable(ValueError):  # noqa: N818 - a reason rather than an error
+    """A row is no case; the message is the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A raw row, its cells read as what they are."""
+
+    cells: Mapping[str, str]
+
+    def text(self, name: str) -> str:
+        """A cell; empty where it is missing."""
+        value = self.cells.get(name, "").strip()
+        return "" if value.lower() == "nan" else value
+
+    def whole(self, name: str) -> int | None:
+        """A cell as a whole number; None where it is empty."""
+        value = self.text(name)
+        return int(float(value)) if value else None
+
+    def needed(self, name: str, words: str) -> int:
+        """A cell without which nothing can be predicted."""
+        value = self.whole(name)
+        if not value:
+            raise Unusable(f"{words} not stated")
+        return value
+
+    def notes(self, pattern: str) -> re.Match[str] | None:
+        """Where the notes match a pattern."""
+        return re.search(pattern, self.text("notes"), re.IGNORECASE)
+
+    @property
+    def study(self) -> str:
+        """The source as a name of files."""
+        return re.sub(r"[^a-z0-9.]+", "-", self.text("source").lower()).strip("-") or "table"
+
+    @property
+    def framework(self) -> str:
+        """The software's name."""
+        return self.text("framework")
+
+    @property
+    def strategy(self) -> str:
+        """Its preset."""
+        return strategy(self.framework, self.text("date"))
+
+    @property
+    def is_megatron(self) -> bool:
+        """Whether Megatron-LM's tokeniser pads the vocabulary."""
+        return "Megatron" in self.framework
+
+
+def rows(raw: Iterator[dict[str, str]]) -> Iterator[Case | Skipped]:
+    """The cases of each raw row, or why there is none; ids count the rows of each source."""
+    lines = [Line(cells) for cells in raw]
+    common = _common_notes(lines)
+    count: Counter[str] = Counter()
+    for line in lines:
+        count[line.study] += 1
+        stem = f"{line.study}-{count[line.study]:03d}"
+        try:
+            yield from _cases(line, stem, common[line.study])
+        except (Unusable, UnknownMachine) as reason:
+            yield Skipped(stem, str(reason))
+
+
+def _common_notes(lines: list[Line]) -> dict[str, set[str]]:
+    """Clauses that stand in the notes of every row of a source; a study's README says them once."""
+    sources: dict[str, list[Line]] = {}
+    for line in lines:
+        sources.setdefault(line.study, []).append(line)
+    return {
+        study: set.intersection(*(set(_clauses(line)) for line in group)) if len(group) >= MANY else set()
+        for study, group in sources.items()
+    }
+
+
+def _clauses(line: Line) -> list[str]:
+    return [clause.strip() for clause in line.text("notes").split(";") if clause.strip()]
+
+
+def _cases(line: Line, stem: str, common: set[str]) -> Iterator[Case]:
+    _refuse(line)
+    metrics = list(_metrics(line))
+    if not metrics:
+        raise Unusable("no metric that the source itself prints")
+    assumed: list[str] = []
+    workload, overrides = _workload(line, assumed)
+    recompute = _recompute(line)
+    precision = _precision(line, assumed)
+    devices = line.needed("devices", "number of devices")
+    hardware = _machine(line)
+    overrides |= fabric_overrides(hardware, line.text("interconnect"), devices)
+    overrides |= _strategy_overrides(line)
+    zero = _zero(line)
+    if not line.text("microbatch"):
+        assumed.append("microbatch not stated")
+    notes = "; ".join([*assumed, *(clause for clause in _clauses(line) if clause not in common)])
+    for position, (metric, value, unit) in enumerate(metrics):
+        yield Case(
+            id=f"{stem}#{metric}",
+            source=line.text("source"),
+            address=line.text("address"),
+            table=line.text("table"),
+            date=line.text("date") if re.match(r"\d{4}-\d\d", line.text("date")) else "",
+            workload=workload,
+            hardware=hardware,
+            devices=devices,
+            strategy=line.strategy,
+            tp=line.whole("tp"),
+            pp=line.whole("pp"),
+            vpp=line.whole("vpp"),
+            dp=line.whole("dp"),
+            cp=line.whole("cp"),
+            ep=line.whole("ep"),
+            sequence_parallel=_yes(line.text("sp")),
+            zero=zero,
+            shard_group=_shard_group(line, zero),
+            microbatch=line.whole("microbatch"),
+            global_batch=line.needed("global_batch", "global batch"),
+            seq_len=line.needed("seq_len", "sequence length"),
+            precision=precision,
+            recompute=recompute,
+            attention=_attention(line.text("attention_impl")),
+            overrides=overrides,
+            metric=metric,
+            value=value,
+            unit=unit,
+            split=cast("Literal['calibration', 'test']", line.text("split")),
+            notes="" if position else notes,
+        )
+
+
+def _refuse(line: Line) -> None:
+    """Raise the reason for which a row is no case at all, the model's limits before the source's."""
+    family, kind = line.text("family"), line.text("kind")
+    if kind == "lora":
+        raise Unusable("fine-tuning of adapters (LoRA), whose frozen weights the model has not")
+    if kind == "oom":
+        raise Unusable("ran out of memory, nothing measured")
+    if (line.whole("experts") or 0) > 1 or family.startswith("moe") or family == "deepseek":
+        raise Unusable("mixture of experts, which the model has not yet")
+    if family not in GENERIC:
+        raise Unusable(f"architecture {family or 'not stated'} is none that the model has")
+    if line.text("usable") == "no":
+        raise Unusable(_why_unusable(line))
+    if line.notes(OFFLOADED) or "offload" in line.text("recompute"):
+        raise Unusable("activations or states are offloaded to the host, which the model has not")
+    schedule = line.notes(r"schedule (ZB\S*|V-\S+|zbv\S*|DualPipe\S*)")
+    if schedule:
+        raise Unusable(f"pipeline schedule {schedule.group(1)} is none that the model has")
+    if line.notes("interleave degree not stated") and not line.text("vpp"):
+        raise Unusable("interleaved pipeline whose degree is not stated")
+
+
+def _why_unusable(line: Line) -> str:
+    check = line.text("check")
+    if check.startswith("inconsistent"):
+        return f"contradicts itself ({check.partition(':')[2]}): {line.text('check_detail')}"
+    return f"marked unusable ({line.text('completeness') or 'no grade'}): {line.text('notes')}"
+
+
+def _workload(line: Line, assumed: list[str]) -> tuple[str, dict[str, Value]]:
+    generic = GENERIC[line.text("family")]
+    if "MaxText" in line.framework and generic == "generic-gpt" and line.notes("ReLU"):
+        generic = "generic-maxtext"
+    hidden, heads = line.needed("hidden", "width"), line.needed("heads", "heads")
+    shape = Shape(
+        generic,
+        layers=line.needed("layers", "layers"),
+        hidden=hidden,
+        ffn_hidden=line.needed("ffn_hidden", "width of the MLP"),
+        heads=heads,
+        kv_heads=line.whole("kv_heads") or heads,
+        head_dim=line.whole("head_dim") or hidden // heads,
+        vocabulary=_vocabulary(line, assumed),
+        facts=tuple(sorted(_model_facts(line).items())),
+    )
+    return named(shape)
+
+
+def _model_facts(line: Line) -> dict[str, Value]:
+    facts: dict[str, Value] = {}
+    for pattern, known in MODELS:
+        if re.search(pattern, line.framework):
+            facts |= known
+    for pattern, known in NOTED:
+        if line.notes(pattern):
+            facts |= {path: value for path, value in known.items() if path.startswith("workload.")}
+    return facts
+
+
+def _vocabulary(line: Line, assumed: list[str]) -> int:
+    """As printed; Megatron-LM pads it to 128 rows on each tensor rank, GPT-2's where none is printed."""
+    vocabulary = line.whole("vocab")
+    if not vocabulary:
+        if not line.is_megatron:
+            raise Unusable("vocabulary not stated")
+        vocabulary = 50257
+        assumed.append("vocabulary of GPT-2 assumed")
+    if line.is_megatron and vocabulary % 128:
+        rows_each = 128 * (line.whole("tp") or 1)
+        return -(-vocabulary // rows_each) * rows_each
+    return vocabulary
+
+
+def _machine(line: Line) -> str:
+    memory = line.text("device_mem_gb")
+    return machine(
+        line.text("hardware"),
+        memory=float(memory) if memory else None,
+        per_node=line.whole("devices_per_node"),
+        fabric=f"{line.text('interconnect')} {line.text('model')}",
+    )
+
+
+def strategy(framework: str, date: str = "") -> str:
+    """The preset of a framework, of plain Megatron-LM by its date; empty where it has none.
+
+    >>> strategy("Megatron-LM (commit 6985e58)"), strategy("NeMo 24.07"), strategy("Megatron-LM", "2020-09-11")
+    ('megatron-2021', 'nemo', 'megatron-2021')
+    """
+    if framework == "Megatron-LM" and date:
+        return next((preset for end, preset in MEGATRON if date < end), "megatron-core")
+    return next((preset for pattern, preset in FRAMEWORKS if re.search(pattern, framework)), "")
+
+
+def _strategy_overrides(line: Line) -> dict[str, Value]:
+    found: dict[str, Value] = {}
+    single = (line.whole("pp") or 1) == 1
+    for pattern, known in NOTED:
+        if line.notes(pattern):
+            found |= {path: value for path, value in known.items() if path.startswith("strategy.")}
+    if line.notes("DDP torch for PP=1") and single:
+        found["strategy.gradient_overlap"] = "backward"
+    if line.strategy == "nemo-2022" and not single:
+        found["strategy.gradient_overlap"] = "none"
+    if re.search("fp32 grad accumulation", line.text("precision")):
+        found["strategy.gradient_precision"] = "fp32"
+    return found
+
+
+def _zero(line: Line) -> int | None:
+    """Of ZeRO, or of FSDP in its terms."""
+    stage, fsdp = line.text("zero_stage"), line.text("fsdp")
+    if line.notes("not resharded after forward") or fsdp == "SHARD_GRAD_OP":
+        return 2
+    printed = re.match(r"[0-3]", stage) or re.search(r"(?<=ZeRO-)[0-3]", stage)
+    if printed:
+        return int(printed.group())
+    return 3 if fsdp not in {"", "0", "no"} else None
+
+
+def _shard_group(line: Line, zero: int | None) -> int | None:
+    """Replicas over which states are sharded, where that is fewer than all."""
+    if not zero:
+        return None
+    each, dp = line.whole("devices_per_node"), line.whole("dp")
+    printed = re.search(r"ici_fsdp(?:_parallelism)?=(\d+)", line.text("fsdp")) or line.notes(r"FSDP=(\d+) x DP")
+    if line.notes(r"\bHSDP\b(?! replicate=1)") or "in node" in line.text("zero_stage"):
+        group = each
+    else:
+        group = int(printed.group(1)) if printed else None
+    return group if group and group > 1 and group != dp else None
+
+
+def _precision(line: Line, assumed: list[str]) -> str:
+    printed = line.text("precision")
+    found = re.search(r"(bf16|fp16|fp32|tf32|fp8|fp4)", printed)
+    if not found:
+        raise Unusable(f"precision {printed or 'not stated'}")
+    name = PRECISIONS[found.group(1)]
+    if name in {"fp8", "fp4"} and printed != name:
+        assumed.append(f"precision printed as {printed}")
+    if printed.endswith("?"):
+        assumed.append("precision inferred")
+    return name
+
+
+def _recompute(line: Line) -> str:
+    printed = line.text("recompute")
+    if not printed:
+        return ""
+    if "implies all layers recomputed" in line.text("notes"):
+        return "full"
+    if re.match(r"full\b", printed):
+        return "full"
+    if printed == "none":
+        return "none"
+    if re.fullmatch(r"selective( \(attention core\)| \+ sequence parallel)?", printed) and "fsdp" not in line.strategy:
+        return "selective"
+    raise Unusable(f"recomputation '{printed}' is none that the model has")
+
+
+def _attention(printed: str) -> str:
+    if not printed:
+        return ""
+    if re.search(r"no flash|unfused|softmax|dot_product", printed):
+        return "unfused"
+    return "flash"
+
+
+def _yes(printed: str) -> bool | None:
+    return None if not printed else printed == "1"
+
+
+def _metrics(line: Line) -> Iterator[tuple[Metric, str, str]]:
+    for column, metric, unit in METRICS:
+        value = line.text(column)
+        if not value or _derived(line, column):
+            continue
+        if column == "tflops_per_device" and line.text("tflops_convention") == "hardware":
+            yield "hardware_flops_per_device_per_second", value, unit
+        elif column == "memory_gb_per_device":
+            yield metric, value, "GiB" if line.notes(r"GiB|MiB/1024|/ ?2\^30") else unit
+        else:
+            yield metric, value, unit
+
+
+def _derived(line: Line, column: str) -> bool:
+    """Whether the table, not its source, is where a value comes from."""
+    pattern = DERIVED.get(column)
+    before = (
+        clause.partition("derived")[0] for clause in re.split(r"[;.] ", line.text("notes")) if "derived" in clause
+    )
+    return pattern is not None and any(re.search(pattern, text, re.IGNORECASE) for text in before)
