@@ -187,7 +187,7 @@ def predict(workload: Workload, hardware: Hardware, strategy: Strategy) -> Predi
 
 def predict_layout(workload: Workload, hardware: Hardware, strategy: Strategy, layout: Layout) -> Prediction:
     """The prediction of degrees that are known to be allowed; each may be a column with one row per candidate."""
-    graph = expand(workload, microbatch=layout.microbatch, fused=strategy.attention == "flash")
+    graph = expand(workload, microbatch=layout.microbatch, fused=strategy.attention == "flash", merged=strategy.elementwise == "merged")
     share = divide(graph, layout, strategy)
     state = state_of(workload, strategy)
     processor = Processor(hardware.device, workload.training.precision)

@@ -140,7 +140,7 @@ class Document:
         for location, fault in faults:
             if fault["type"] == "tuple_type" and location in told:
                 continue  # the other half of a union, such as a number or a pair
-            problem = Problem(self.place(location), ".".join(map(str, location)), _message(spec, location, fault))
+            problem = Problem(self.place(location), ".".join(map(str, location)), fault_message(spec, location, fault))
             found.setdefault(problem)
         return sorted(found, key=lambda p: (p.place.line, p.place.column))
 
@@ -272,7 +272,8 @@ _EXPECTED = {
 """What pydantic's types of fault miss."""
 
 
-def _message(spec: type[BaseModel], location: Location, fault: Any) -> str:
+def fault_message(spec: type[BaseModel], location: Location, fault: Any) -> str:
+    """What is wrong, and how to mend it, of one of pydantic's faults."""
     if fault["type"] in _EXPECTED:
         scalar = isinstance(fault["input"], int | float)
         quotes = "; put it in quotes" if fault["type"] == "string_type" and scalar else ""

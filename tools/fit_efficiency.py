@@ -95,6 +95,12 @@ PARTS = {
     "titan-rtx fp32": Part(16.31e12, 72, 672e9),
     "titan-rtx": Part(130.5e12, 72, 672e9),
     "t4 fp32": Part(8.141e12, 40, 320e9),
+    "t4": Part(65.13e12, 40, 320e9),
+    "p100 fp32": Part(10.61e12, 56, 732e9),
+    "p100-pcie fp32": Part(9.526e12, 56, 732e9),
+    "titan-x fp32": Part(6.691e12, 24, 336.6e9),
+    "titan-x-pascal fp32": Part(10.97e12, 28, 480.4e9),
+    "1080ti fp32": Part(11.34e12, 28, 484.4e9),
     "a100-40gb": Part(312e12, 108, 1560e9),
     "a100-40gb fp32": Part(19.5e12, 108, 1560e9),
     "a100-80gb": Part(312e12, 108, 2039e9),
@@ -127,6 +133,7 @@ STREAMING = (
     Plan("v100-pcie", PARTS["v100-pcie fp32"], MEMORY, "Tesla V100-PCIE-32GB", "NeuSight", least_bytes=12 * MIB),
     Plan("t4", PARTS["t4 fp32"], MEMORY, "Tesla T4", "NeuSight", least_bytes=8 * MIB),
     Plan("mi210", PARTS["mi210 fp32"], MEMORY, "AMD Instinct MI210", "NeuSight", least_bytes=16 * MIB),
+    Plan("p100-pcie", PARTS["p100-pcie fp32"], MEMORY, "Tesla P100-PCIE-16GB", "NeuSight", least_bytes=8 * MIB),
 )
 MATMUL = (
     Plan("a100-80gb", PARTS["a100-80gb"], GEMM, "NVIDIA A100-SXM4-80GB", "Vidur", "fp16"),
@@ -143,6 +150,13 @@ MATMUL = (
     Plan("v100-sxm3 fp32", PARTS["v100-sxm3 fp32"], MORE, DGX2, "SP19", "FP32 no tensor cores", 4.0),
     Plan("titan-rtx fp32", PARTS["titan-rtx fp32"], MORE, RTX, "SP19", "FP32 no tensor cores", 4.0),
     Plan("titan-rtx", PARTS["titan-rtx"], MORE, RTX, "SP19", "FP16 tensor cores enabled"),
+    Plan("t4 fp32", PARTS["t4 fp32"], GEMM, "NV_T4", "DeepBench train", "fp32", 4.0),
+    Plan("t4", PARTS["t4"], GEMM, "NV_T4", "DeepBench train", "fp16"),
+    Plan("p100 fp32", PARTS["p100 fp32"], GEMM, "NV_P100", "DeepBench train", "fp32", 4.0),
+    Plan("p100-pcie fp32", PARTS["p100-pcie fp32"], GEMM, "Tesla P100-PCIE-16GB", "NeuSight", "fp32", 4.0),
+    Plan("titan-x fp32", PARTS["titan-x fp32"], GEMM, "NV_TitanX", "DeepBench train", "fp32", 4.0),
+    Plan("titan-x-pascal fp32", PARTS["titan-x-pascal fp32"], GEMM, "NV_TitanX_Pascal", "DeepBench train", "fp32", 4.0),
+    Plan("1080ti fp32", PARTS["1080ti fp32"], GEMM, "NV_1080Ti", "DeepBench train", "fp32", 4.0),
     Plan("mi300x", PARTS["mi300x"], GEMM, "AMD MI300X class (gfx942)", "XLA", "bf16"),
     Plan("knl", PARTS["knl"], GEMM, "IA_KNL7250", "DeepBench train", "fp32", 4.0),
     Plan("tpu7x", PARTS["tpu7x"], MORE, "TPU7x (per device = half chip)", "Google", "BF16", tiles=((256, 256),)),
@@ -155,6 +169,10 @@ CONVOLUTION = (
     Plan("v100-sxm3 fp32", PARTS["v100-sxm3 fp32"], MORE, DGX2, "SP19", "FP32 no tensor cores", 4.0),
     Plan("titan-rtx fp32", PARTS["titan-rtx fp32"], MORE, RTX, "SP19", "FP32 no tensor cores", 4.0),
     Plan("titan-rtx", PARTS["titan-rtx"], MORE, RTX, "SP19", "FP16 tensor cores enabled"),
+    Plan("t4 fp32", PARTS["t4 fp32"], CONV, "NV_T4", "DeepBench train", "fp32", 4.0),
+    Plan("t4", PARTS["t4"], CONV, "NV_T4", "DeepBench train", "fp16"),
+    Plan("titan-x fp32", PARTS["titan-x fp32"], CONV, "NV_TitanX", "DeepBench train", "fp32", 4.0),
+    Plan("titan-x-pascal fp32", PARTS["titan-x-pascal fp32"], CONV, "NV_TitanX_Pascal", "DeepBench train", "fp32", 4.0),
     Plan("knl", PARTS["knl"], CONV, "IA_KNL7250", "DeepBench train", "fp32", 4.0),
 )
 
@@ -257,6 +275,9 @@ def convolutions(data: Path, plan: Plan) -> list[Timing]:
             "wgrad": (depth, k, pixels),
             "dgrad": (n * h * w, c, k * r * s * high * wide / (h * w)),
         }[kind]
+        if plan.element > 2 and plan.name != "knl" and (r, s) == (3, 3) and high * wide == h * w:
+            m, n_, d = sides
+            sides = (m, n_, d * 16 / 36)  # Winograd, as `perfmodel.cost.compute` prices it
         if float(row["time_us"] or 0) > 0 and c > 4:
             timings.append(Timing((n, c, h, w, k, r, s), float(row["time_us"]) * 1e-6, traffic, *sides))
     return timings
@@ -548,7 +569,8 @@ def fit_attention(data: Path, plan: Plan, launch: float, streaming_fraction: flo
 
 STREAMING_OF = {
     "v100": "v100-pcie", "v100-sxm2": "v100-pcie", "v100-sxm3": "v100-pcie", "v100-sxm3 fp32": "v100-pcie",
-    "titan-rtx": "t4", "titan-rtx fp32": "t4", "mi210 fp32": "mi210", "mi300x": "mi210", "h100 vidur": "h100",
+    "titan-rtx": "t4", "titan-rtx fp32": "t4", "t4 fp32": "t4", "p100 fp32": "p100-pcie", "p100-pcie fp32": "p100-pcie",
+    "titan-x fp32": "p100-pcie", "titan-x-pascal fp32": "p100-pcie", "1080ti fp32": "p100-pcie", "mi210 fp32": "mi210", "mi300x": "mi210", "h100 vidur": "h100",
     "a100-80gb aic": "a100-80gb", "b200 simumax": "b200", "mi250x": "mi210",
 }  # fmt: skip
 """Where the products of one device were timed and the memory-bound kernels of its kin."""

@@ -18,13 +18,14 @@ if TYPE_CHECKING:
 __all__ = ["Block", "Graph", "expand"]
 
 
-def expand(workload: Workload, *, microbatch: Count, fused: bool) -> Graph:
+def expand(workload: Workload, *, microbatch: Count, fused: bool, merged: bool = False) -> Graph:
     """The graph of one microbatch.
 
     Args:
         workload: family and shape.
         microbatch: samples, a number or a column.
         fused: attention never writes its scores to memory.
+        merged: rectifiers and sums of convolutional networks ride along with the kernel before.
 
     >>> from perfmodel.library import find
     >>> expand(find("workloads", "gpt2-124m"), microbatch=1, fused=True).parameters
@@ -35,5 +36,5 @@ def expand(workload: Workload, *, microbatch: Count, fused: bool) -> Graph:
     if isinstance(model, Transformer):
         return transformer(model, workload.training, microbatch=microbatch, fused=fused)
     if isinstance(model, Convnet):
-        return convnet(model, microbatch=microbatch, element=element)
+        return convnet(model, microbatch=microbatch, element=element, merged=merged)
     return custom(model, microbatch=microbatch, element=element, fused=fused)

@@ -51,6 +51,8 @@ class _Builder:
     batch: Count
     element: Bytes
     norm: bool
+    merged: bool
+    """Rectifiers and sums ride along with the kernel before."""
 
     def chain(self, layers: Iterable[Layer], entering: Map, *, closing: bool) -> tuple[Ops, Map]:
         """Layers in order; where it is ``closing``, the last one is not rectified."""
@@ -65,7 +67,7 @@ class _Builder:
         ops, leaving = self.core(layer, entering)
         rectified = not closing if layer.activation is None else layer.activation
         if rectified and layer.kind in RECTIFIED:
-            ops = (*ops, self.elementwise("relu", leaving.shape, kept=1, backward=3))
+            ops = (*ops, self.elementwise("relu", leaving.shape, kept=1, backward=3, merged=self.merged))
             leaving = replace(leaving, kept=True)
         if layer.dropout:
             ops = (*ops, self.elementwise("dropout", leaving.shape, mask=1, backward=2))
@@ -127,7 +129,7 @@ class _Builder:
         branch, leaving = self.chain(layer.residual or (), entering, closing=True)
         shortcut, _ = self.chain(layer.shortcut or (), replace(entering, kept=True), closing=True)
         forks = _fork(2, entering.shape, leaving.shape)
-        add = self.elementwise("add", leaving.shape, reads=2, backward=forks)
+        add = self.elementwise("add", leaving.shape, reads=2, backward=forks, merged=self.merged)
         return (*branch, *shortcut, add), Map(leaving.shape)
 
     def branches(self, layer: Layer, entering: Map) -> tuple[Ops, Map]:
@@ -151,24 +153,26 @@ class _Builder:
         return Loss(name, self.batch, classes.elements, self.element, split="none")
 
     def elementwise(
-        self, name: str, shape: Shape, *, reads: float = 1, mask: int = 0, kept: float = 0, backward: float
-    ) -> Elementwise:
+        self, name: str, shape: Shape, *,
+        reads: float = 1, mask: int = 0, kept: float = 0, backward: float, merged: bool = False,
+    ) -> Elementwise:  # fmt: skip
         """A kernel that writes a map of ``shape``."""
         return Elementwise(
             name, self.batch * shape.elements, self.element,
-            reads=reads, mask=mask, kept=kept, backward_traffic=backward, split="none",
+            reads=reads, mask=mask, kept=kept, backward_traffic=backward, split="none", merged=merged,
         )  # fmt: skip
 
 
-def convnet(model: Convnet, *, microbatch: Count, element: Bytes) -> Graph:
+def convnet(model: Convnet, *, microbatch: Count, element: Bytes, merged: bool = False) -> Graph:
     """Blocks of one microbatch of images; every layer is one, and repetitions that are equal share one.
 
     Args:
         model: the layers.
         microbatch: images, a number or a column.
         element: bytes of one activation.
+        merged: rectifiers and sums ride along with the kernel before.
     """
-    build = _Builder(microbatch, element, model.norm)
+    build = _Builder(microbatch, element, model.norm, merged)
     flow = Map(Shape(model.channels, model.image, model.image), image=True)
     made: dict[tuple[int, Map, bool], tuple[Layer, Ops, Map]] = {}
     repeats: Counter[tuple[int, Map, bool]] = Counter()

@@ -45,6 +45,8 @@ class Convolution:
     """Maps and filters, each once; the unfolded matrix never exists in memory."""
     count: Count = 1
     """Groups."""
+    winograd: bool = False
+    """Of 3 x 3 windows one pixel apart, which need fewer multiplications than the direct algorithm."""
 
     @property
     def flops(self) -> Flop:

@@ -211,6 +211,8 @@ class Elementwise:
     backward_traffic: Count = 2
     """Elements read and written backward for each output element; 0 where the backward pass is free."""
     split: Split = "sequence"
+    merged: bool = False
+    """The kernel before computes it on its way out: only further operands are read."""
 
     @property
     def parameters(self) -> Count:
@@ -224,12 +226,15 @@ class Elementwise:
 
     def forward(self) -> Kernels:
         """Read the operands, write the result and the mask."""
+        if self.merged:
+            return (Stream(self.name, self.elements * (self.reads - 1) * self.element),) if self.reads > 1 else ()
         return (Stream(self.name, self.elements * ((self.reads + 1) * self.element + self.mask)),)
 
     def backward(self) -> Kernels:
         """Read the gradient and what was kept, write the gradient of the input."""
         traffic = self.elements * (self.backward_traffic * self.element + self.mask)
-        return (Stream(f"{self.name} backward", traffic),) if self.backward_traffic else ()
+        free = not self.backward_traffic or (self.merged and self.kept)
+        return () if free else (Stream(f"{self.name} backward", traffic),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,7 +359,8 @@ class Conv2d:
         return (gradient, weight, *bias)
 
     def _implicit(self, name: str, rows: Count, columns: Count, depth: Count) -> Convolution:
-        return Convolution(name, rows, columns, depth, self._traffic, self.groups)
+        dense = self.kernel_area == 9 and self.height * self.width == self.input_area and self.groups == 1
+        return Convolution(name, rows, columns, depth, self._traffic, self.groups, winograd=dense)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, ValidationError, field_validator
 
+from perfmodel.csvfile import read_csv
 from perfmodel.errors import InputError, Place, Problem
 from perfmodel.specs.common import Precision
 from perfmodel.specs.strategy import Attention, Degree, Recompute, Schedule
 from perfmodel.units import UNITS
-from perfmodel.yamlfile import Spec, nearest, scalar
+from perfmodel.yamlfile import Spec, fault_message, nearest, scalar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
 Metric = Literal[
@@ -77,7 +76,7 @@ class Measurement(Spec):
     overrides: str = ""
     """``path=value; path=value``, as with ``--set``."""
     metric: Metric
-    value: float = Field(gt=0)
+    value: float = Field(gt=0, allow_inf_nan=False)
     unit: str = ""
     spread: str = ""
     split: Literal["calibration", "test"] = "test"
@@ -151,50 +150,43 @@ def unit_size(metric: str, unit: str) -> float:
 
 def read_measurements(path: Path, shown: str = "") -> list[Row]:
     """The rows of a measurement CSV; raises InputError with every fault by line and column name."""
-    file = shown or str(path)
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError([Problem(Place(file), "", f"cannot be read: {error}")]) from error
-    reader = csv.DictReader(io.StringIO(text), strict=True)
-    problems: list[Problem] = []
-    rows: list[Row] = []
-    try:
-        problems.extend(_header_problems(file, list(reader.fieldnames or ())))
-        seen: dict[str, int] = {}
-        for raw in () if problems else reader:
-            place = Place(file, reader.line_num, 1)
-            made, found = _row(place, raw)
-            problems.extend(found)
-            if made:
-                if made.id in seen:
-                    problems.append(Problem(place, "id", f"{made.id!r} stands in line {seen[made.id]} already"))
-                seen[made.id] = reader.line_num
-                rows.append(Row(place, made))
-    except csv.Error as error:
-        problems.append(Problem(Place(file, reader.line_num, 1), "csv", str(error)))
+    sheet = read_csv(path, shown)
+    problems = list(_header_problems(shown or str(path), sheet.header))
     if problems:
         raise InputError(problems)
+    problems.extend(sheet.problems)
+    rows: list[Row] = []
+    seen: dict[str, int] = {}
+    for place, cells in sheet.rows:
+        made, found = _row(place, cells)
+        problems.extend(found)
+        if made:
+            if made.id in seen:
+                problems.append(Problem(place, "id", f"{made.id!r} stands in line {seen[made.id]} already"))
+            seen.setdefault(made.id, place.line)
+            rows.append(Row(place, made))
+    if problems:
+        raise InputError(sorted(problems, key=lambda p: p.place.line))
     return rows
 
 
-def _header_problems(file: str, header: list[str]) -> Iterator[Problem]:
+def _header_problems(file: str, header: Sequence[str]) -> Iterator[Problem]:
     place = Place(file, 1, 1)
-    for name in header:
-        if name not in HEADER:
-            yield Problem(place, str(name), f"unknown column{nearest(str(name), HEADER)}")
+    for name in dict.fromkeys(header):
+        if not name:
+            yield Problem(place, "csv", f"column {header.index(name) + 1} has no name")
+        elif name not in HEADER:
+            yield Problem(place, name, f"unknown column{nearest(name, HEADER)}")
+        if name and header.count(name) > 1:
+            yield Problem(place, name, "this column stands twice")
     required = (name for name, field in Measurement.model_fields.items() if field.is_required())
     for name in required:
         if name not in header:
             yield Problem(place, name, "this column is required")
-    for name in {name for name in header if header.count(name) > 1}:
-        yield Problem(place, name, "this column stands twice")
 
 
-def _row(place: Place, raw: Mapping[str | None, Any]) -> tuple[Measurement | None, list[Problem]]:
-    if None in raw or None in raw.values():
-        return None, [Problem(place, "csv", "has not as many cells as the header")]
-    given = {str(name): text.strip() for name, text in raw.items() if text.strip()}
+def _row(place: Place, cells: Mapping[str, str]) -> tuple[Measurement | None, list[Problem]]:
+    given = {name: text.strip() for name, text in cells.items() if text.strip()}
     try:
         made = Measurement.model_validate(given)
         unit_size(made.metric, made.unit)
@@ -208,5 +200,4 @@ def _row(place: Place, raw: Mapping[str | None, Any]) -> tuple[Measurement | Non
 def _message(fault: Any) -> str:
     if fault["type"] == "missing":
         return "is empty; a value is required"
-    text = str(fault["msg"]).removeprefix("Value error, ").replace("Input should", "must")
-    return f"{text}, not {fault['input']!r}" if fault["type"] != "value_error" else text
+    return fault_message(Measurement, fault["loc"], fault)
