@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """Outcome of a validation: the report, and whether every budget was kept."""
+    """Outcome of a validation: the report, and whether every study was run and every budget kept."""
 
     report: Report
     passed: bool
@@ -117,18 +117,25 @@ def validate(
 
     Raises InputError with every fault of the files, by line and column name.
     """
-    from perfmodel.reporting.plots import plot_validation
+    from perfmodel.reporting.plots import plot_validation, require_picture
     from perfmodel.reporting.validation import validation_report
-    from perfmodel.validation.budgets import tighten
+    from perfmodel.validation.budgets import require_folders, tighten
     from perfmodel.validation.run import validate as judge
     from perfmodel.validation.study import load_studies
 
-    judged = judge(load_studies(studies), progress)
+    loaded = load_studies(studies)
+    if update_budgets:
+        require_folders(loaded)
+    if plot is not None:
+        require_picture(_path(plot))
+    judged = judge(loaded, progress)
     if update_budgets:
         tighten(judged)
     if plot is not None:
         plot_validation(judged, _path(plot))
-    return Validation(validation_report(judged, worst), all(one.passed is not False for one in judged))
+    missing = len(loaded) - len(judged)
+    passed = not missing and all(one.passed is not False for one in judged)
+    return Validation(validation_report(judged, worst, missing=missing), passed)
 
 
 def validate_tables(
@@ -146,10 +153,10 @@ def validate_tables(
     from perfmodel.reporting.validation import tables_report
     from perfmodel.validation.collectives import COLLECTIVES
     from perfmodel.validation.ops import OPS
-    from perfmodel.validation.tables import judge_table
+    from perfmodel.validation.tables import judge_tables
 
     kinds = OPS if kind == "ops" else COLLECTIVES
-    return tables_report([o for file in files for o in judge_table(_path(file), kinds, hardware)])
+    return tables_report(judge_tables([_path(file) for file in files], kinds, hardware))
 
 
 def _path(file: str | Path) -> Path:

@@ -195,7 +195,7 @@ def predict_layout(workload: Workload, hardware: Hardware, strategy: Strategy, l
     parameters = np.maximum(
         stage_parameters(share, first=True, last=layout.pp == 1), stage_parameters(share, first=layout.pp == 1, last=True)
     )
-    sync = synchronise(parameters, share.tied, state, layout, hardware, strategy)
+    sync = synchronise(parameters, share.tied, share.layers, state, layout, hardware, strategy)
     tree = step(_stage(share, layout, passes, strategy), layout, sync, overlap=strategy.gradient_overlap == "backward")
     return Prediction(workload, hardware, strategy, layout, graph, share, state, tree)
 

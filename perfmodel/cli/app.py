@@ -108,7 +108,7 @@ def check(
 @app.command()
 def validate(
     studies: Annotated[list[str] | None, typer.Argument(metavar="[STUDY|CSV]...", help="Default: all studies.")] = None,
-    worst: Annotated[int, typer.Option("--worst", metavar="K", help="Cases to list by name.")] = 10,
+    worst: Annotated[int, typer.Option("--worst", metavar="K", min=0, help="Cases to list by name.")] = 10,
     plot: Annotated[Path | None, typer.Option("--plot", metavar="PNG", help="Draw measured against predicted.")] = None,
     hardware: Annotated[str | None, typer.Option("--hardware", help="Machine of an ops or collectives table.")] = None,
     *,
@@ -128,6 +128,11 @@ def validate(
     if table:
         _write(api.validate_tables(table, files, hardware=hardware), form, output)
         return
+    if hardware is not None:
+        from perfmodel.errors import InputError, Place, Problem
+
+        message = "is for tables of ops and collectives; each row of a measurement CSV names its own"
+        raise InputError([Problem(Place("--hardware"), "", message)])
     with progress_bar("validating") as progress:
         result = api.validate(studies or (), progress=progress, update_budgets=update_budgets, plot=plot, worst=worst)
     _write(result.report, form, output)
@@ -179,7 +184,7 @@ def _write(report: Report, form: Format, output: Path | None) -> None:
 
     from perfmodel.errors import InputError, Place, Problem
 
-    width = shutil.get_terminal_size((110, 40)).columns
+    width = shutil.get_terminal_size((130, 40)).columns
     text = report.render(form, width=max(width, 80))
     if output is None:
         _print(text)

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 __all__ = ["Block", "Graph", "expand"]
 
 
-def expand(workload: Workload, *, microbatch: Count, fused: bool, merged: bool = False) -> Graph:
+def expand(workload: Workload, *, microbatch: Count, fused: bool, merged: bool = True) -> Graph:
     """The graph of one microbatch.
 
     Args:
         workload: family and shape.
         microbatch: samples, a number or a column.
         fused: attention never writes its scores to memory.
-        merged: rectifiers and sums of convolutional networks ride along with the kernel before.
+        merged: neighbouring elementwise operations are one kernel.
 
     >>> from perfmodel.library import find
     >>> expand(find("workloads", "gpt2-124m"), microbatch=1, fused=True).parameters
@@ -34,7 +34,7 @@ def expand(workload: Workload, *, microbatch: Count, fused: bool, merged: bool =
     model = workload.model
     element = STORED_BYTES[workload.training.precision]
     if isinstance(model, Transformer):
-        return transformer(model, workload.training, microbatch=microbatch, fused=fused)
+        return transformer(model, workload.training, microbatch=microbatch, fused=fused, merged=merged)
     if isinstance(model, Convnet):
         return convnet(model, microbatch=microbatch, element=element, merged=merged)
     return custom(model, microbatch=microbatch, element=element, fused=fused)

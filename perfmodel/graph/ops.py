@@ -86,6 +86,8 @@ class Attention:
     causal: bool
     fused: bool
     dropout: bool
+    merged: bool = True
+    """Scale, mask and softmax are one kernel; else the scores cross memory for each of them."""
     split: Split = "heads"
     saved_over: Count = 1
     """Ranks that share the saved keys and values."""
@@ -118,10 +120,11 @@ class Attention:
         if self.fused:
             return (self._fused(self.name, products=2, tensors=1),)
         softmax = Stream("softmax", 2 * self.element * self.scores, reduces=True)
+        scale = () if self.merged else (Stream("attention scale and mask", 4 * self.element * self.scores),)
         dropout = (Stream("attention dropout", (2 * self.element + 1) * self.scores),) if self.dropout else ()
         scores = self._gemm("attention scores", self.queries, self.keys, self.head_dim)
         context = self._gemm("attention context", self.queries, self.head_dim, self.keys)
-        return (scores, softmax, *dropout, context, Stream("attention layout", 2 * self.element * self._query))
+        return (scores, *scale, softmax, *dropout, context, Stream("attention layout", 2 * self.element * self._query))
 
     def backward(self) -> Kernels:
         """Four products, and softmax and dropout backwards; fused kernels recompute the scores.
@@ -132,11 +135,13 @@ class Attention:
             return (self._fused(f"{self.name} backward", products=5, tensors=2),)
         q, k, d = self.queries, self.keys, self.head_dim
         dropout = (Stream("attention dropout backward", (2 * self.element + 1) * self.scores),) if self.dropout else ()
+        scale = () if self.merged else (Stream("attention scale backward", 2 * self.element * self.scores),)
         return (
             self._gemm("attention context gradient", q, k, d),
             self._gemm("attention value gradient", k, d, q),
             *dropout,
             Stream("softmax backward", 3 * self.element * self.scores, reduces=True),
+            *scale,
             self._gemm("attention query gradient", q, d, k),
             self._gemm("attention key gradient", k, d, q),
             Stream("attention layout backward", 2 * self.element * (2 * self._query + 1.5 * self._key_value)),

@@ -27,6 +27,7 @@ class _Builder:
     element: Bytes
     operand: Bytes | None
     fused: bool
+    merged: bool
 
     @property
     def tokens(self) -> Count:
@@ -45,12 +46,16 @@ class _Builder:
         affine = 2 if self.model.norm == "layernorm" else 1
         return Norm(name, self.tokens if rows is None else rows, self.model.hidden, self.element, affine)
 
-    def residual(self, name: str) -> Elementwise:
-        """Bias, dropout and sum in one kernel; backward also the sum of the two gradients."""
-        dropout = self.model.dropout
-        traffic = 5 if dropout else 3
-        return Elementwise(
-            name, self.tokens * self.model.hidden, self.element, reads=2, mask=int(dropout), backward_traffic=traffic
+    def residual(self, name: str) -> Ops:
+        """Dropout and sum, in one kernel where they are merged; backward also the sum of the two gradients."""
+        elements, dropout = self.tokens * self.model.hidden, self.model.dropout
+        if not dropout:
+            return (Elementwise(name, elements, self.element, reads=2, backward_traffic=3),)
+        if self.merged:
+            return (Elementwise(name, elements, self.element, reads=2, mask=1, backward_traffic=5),)
+        return (
+            Elementwise(f"{name} dropout", elements, self.element, mask=1, backward_traffic=2),
+            Elementwise(name, elements, self.element, reads=2, backward_traffic=3),
         )
 
     def attention(self, *, causal: bool, keys: int | None = None) -> Ops:
@@ -60,7 +65,7 @@ class _Builder:
         prefix = "cross-attention" if keys else "attention"
         core = Attention(
             f"{prefix} core", self.batch, self.sequence, keys or self.sequence, m.heads, m.kv, m.head,
-            self.element, causal, self.fused, m.dropout,
+            self.element, causal, self.fused, m.dropout, self.merged,
         )  # fmt: skip
         if keys:
             projections: Ops = (
@@ -78,7 +83,7 @@ class _Builder:
             *rotary,
             core,
             self.linear(f"{prefix} output", width, m.hidden, "row"),
-            self.residual(f"{prefix} residual"),
+            *self.residual(f"{prefix} residual"),
         )
 
     def mlp(self) -> Ops:
@@ -94,7 +99,7 @@ class _Builder:
             self.linear("mlp up", m.hidden, (1 + gated) * m.ffn, "column"),
             activation,
             self.linear("mlp down", m.ffn, m.hidden, "row"),
-            self.residual("mlp residual"),
+            *self.residual("mlp residual"),
         )
 
     def lookup(self) -> Ops:
@@ -119,7 +124,7 @@ class _Builder:
             added += (Embedding("segment embedding", self.tokens, m.hidden, m.token_types, self.element, split="none"),)
         if not added:
             return first
-        return (*first, *added, self.residual("embedding sum"))
+        return (*first, *added, *self.residual("embedding sum"))
 
     def relative(self) -> Ops:
         """One table of relative position biases for each stack (T5)."""
@@ -165,7 +170,7 @@ class _Builder:
 
 
 def transformer(
-    model: Transformer, training: Training, *, microbatch: Count, fused: bool
+    model: Transformer, training: Training, *, microbatch: Count, fused: bool, merged: bool
 ) -> Graph:
     """Blocks of one microbatch of ``microbatch`` sequences.
 
@@ -174,11 +179,12 @@ def transformer(
         training: its sequence length.
         microbatch: sequences, a number or a column.
         fused: attention never writes its scores to memory.
+        merged: dropout and sums, and scale, mask and softmax, are one kernel each.
     """
     sequence = sequence_of(model, training)
     stored, number = STORED_BYTES[training.precision], ELEMENT_BYTES[training.precision]
     operand = number if number < stored else None
-    build = _Builder(model, microbatch, sequence, stored, operand, fused)
+    build = _Builder(model, microbatch, sequence, stored, operand, fused, merged)
     encoder_norm: Ops = (build.norm("embedding norm"),) if model.pretraining_head else ()
     prologue: tuple[Block, ...] = (Block("embedding", (*build.lookup(), *build.relative(), *encoder_norm)),)
     body: tuple[Block, ...] = (Block("layer", (*build.attention(causal=model.causal), *build.mlp()), model.layers),)

@@ -66,6 +66,11 @@ class Share:
     """Activations that this device hands to the next block."""
     tied: Count
 
+    @property
+    def layers(self) -> Count:
+        """Repetitions of the body on one stage."""
+        return sum(block.repeat for block in self.body)
+
 
 def divide(graph: Graph, layout: Layout, strategy: Strategy) -> Share:
     """The share of one device in each part of the graph."""

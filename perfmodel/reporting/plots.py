@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from perfmodel.errors import InputError, Place, Problem
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
@@ -12,6 +14,18 @@ if TYPE_CHECKING:
 
 BAND = 0.10
 MARKERS = "os^Dv"
+FORMATS = (".png", ".svg", ".pdf")
+
+
+def require_picture(path: Path) -> None:
+    """Raise InputError for a file that no picture can be written to, before the work that it would show."""
+    message = ""
+    if path.suffix.lower() not in FORMATS:
+        message = f"a picture ends in {', '.join(FORMATS[:-1])} or {FORMATS[-1]}"
+    elif path.is_dir() or not path.parent.is_dir():
+        message = "cannot be written: is a directory" if path.is_dir() else "cannot be written: no such directory"
+    if message:
+        raise InputError([Problem(Place("--plot"), str(path), message)])
 
 
 def plot_validation(judged: Sequence[Judged], path: Path) -> None:

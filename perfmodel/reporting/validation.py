@@ -22,10 +22,11 @@ LEGEND = (
     "constant was fitted. rank: Spearman correlation within one workload on one machine. inside: measurements within the 80 % "
     "interval. budget: median / p90 that may not be exceeded."
 )
+MOST_REASONS = 20
 
 
-def validation_report(judged: Sequence[Judged], worst_count: int = 10) -> Report:
-    """All studies: table, worst cases by name, and why cases do not count."""
+def validation_report(judged: Sequence[Judged], worst_count: int = 10, *, missing: int = 0) -> Report:
+    """All studies: table, worst cases by name, and why cases do not count; ``missing`` studies were interrupted."""
     outcomes = [o for one in judged for o in one.outcomes]
     cases = [_case(o) for o in outcomes]
     record = {"schema": 1, "studies": [study_record(one, worst_count) for one in judged], "cases": cases}
@@ -37,7 +38,8 @@ def validation_report(judged: Sequence[Judged], worst_count: int = 10) -> Report
         _reasons(judged, 2 * worst_count),
     )
     failed = [one.study.name for one in judged if one.passed is False]
-    notes = (LEGEND, *([f"over budget: {', '.join(failed)}"] if failed else ()))
+    cut = [f"interrupted: {missing} of {len(judged) + missing} studies are missing here"] if missing else []
+    notes = (LEGEND, *([f"over budget: {', '.join(failed)}"] if failed else ()), *cut)
     return Report(record, cases, tuple(s for s in sections if s.rows), notes)
 
 
@@ -49,15 +51,18 @@ def tables_report(outcomes: Sequence[Outcome]) -> Report:
     summaries = {name: summarise(group) for name, group in sorted(groups.items())}
     tested = {name: summarise([o for o in group if o.split == "test"]) for name, group in groups.items()}
     rows = tuple((name, *_cells(s), *_cells(tested[name])[:3]) for name, s in summaries.items() if s)
-    reasons = Counter((o.reason,) for o in outcomes if not o.counts)
-    record = [{"name": name, **_numbers(s), "test": _numbers(tested[name]) or None} for name, s in summaries.items() if s]
+    reasons = Counter(o.reason for o in outcomes if not o.counts)
+    records = [{"name": name, **_numbers(s), "test": _numbers(tested[name]) or None} for name, s in summaries.items() if s]
     header = ("table", "rows", "median", "p90", "bias", "test rows", "median", "p90")
-    left = tuple((str(n), reason) for (reason,), n in reasons.most_common())
+    left = [(str(n), reason) for reason, n in reasons.most_common(MOST_REASONS)]
+    rest = sum(reasons.values()) - sum(int(n) for n, _ in left)
+    left += [(str(rest), f"{len(reasons) - MOST_REASONS} further reasons, which --format json lists")] if rest else []
     sections = (
-        Section("Time of kernels and collectives, errors in %", header, rows, frozenset(range(1, 8)), frozenset({0})),
-        Section("Rows that do not count", ("rows", "reason"), left, frozenset({0})),
+        Section("Time of kernels and collectives, errors in %", header, rows, frozenset(range(1, 8)), frozenset(range(1, 8))),
+        Section("Rows that do not count", ("rows", "reason"), tuple(left), frozenset({0})),
     )
-    return Report({"schema": 1, "studies": record}, [_case(o) for o in outcomes], tuple(s for s in sections if s.rows))
+    record = {"schema": 1, "studies": records, "reasons": dict(reasons.most_common())}
+    return Report(record, [_case(o) for o in outcomes], tuple(s for s in sections if s.rows))
 
 
 def study_record(one: Judged, worst_count: int) -> dict[str, Any]:

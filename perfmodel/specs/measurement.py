@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, ValidationError, ValidationInfo, field_validator
 
 from perfmodel.csvfile import read_csv
 from perfmodel.errors import InputError, Place, Problem
@@ -90,6 +90,13 @@ class Measurement(Spec):
                 raise ValueError(f"{part!r} must be path=value")
         return text
 
+    @field_validator("unit")
+    @classmethod
+    def _unit_of_the_metric(cls, unit: str, info: ValidationInfo) -> str:
+        if "metric" in info.data:
+            unit_size(info.data["metric"], unit)
+        return unit
+
     @property
     def configuration(self) -> str:
         """What rows of one configuration share."""
@@ -145,7 +152,7 @@ def unit_size(metric: str, unit: str) -> float:
     base, size = UNITS.get(unit.removesuffix("/s"), ("", 0.0))
     if base and base + "/s" * unit.endswith("/s") == expected:
         return size
-    raise ValueError(f"{unit!r} is no unit of {metric}, which is in {expected}")
+    raise ValueError(f"{unit!r} is no unit of {metric}, which is {'a fraction or in %' if expected == '1' else f'in {expected}'}")
 
 
 def read_measurements(path: Path, shown: str = "") -> list[Row]:
@@ -188,13 +195,9 @@ def _header_problems(file: str, header: Sequence[str]) -> Iterator[Problem]:
 def _row(place: Place, cells: Mapping[str, str]) -> tuple[Measurement | None, list[Problem]]:
     given = {name: text.strip() for name, text in cells.items() if text.strip()}
     try:
-        made = Measurement.model_validate(given)
-        unit_size(made.metric, made.unit)
+        return Measurement.model_validate(given), []
     except ValidationError as error:
         return None, [Problem(place, str(f["loc"][0]), _message(f)) for f in error.errors()]
-    except ValueError as error:
-        return None, [Problem(place, "unit", str(error))]
-    return made, []
 
 
 def _message(fault: Any) -> str:

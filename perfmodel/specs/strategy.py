@@ -67,8 +67,9 @@ class Strategy(Spec):
     """Activations recomputed in the backward pass: none, selective (the attention core), full (each layer)."""
     attention: Attention = "flash"
     """unfused materialises the scores in memory; flash never does."""
-    elementwise: Annotated[Literal["separate", "merged"], KeepOrigin] = "separate"
-    """Whether rectifiers and sums of convolutional networks are kernels of their own, or ride along with the norm before."""
+    elementwise: Annotated[Literal["separate", "merged"], KeepOrigin] = "merged"
+    """Whether each elementwise operation is a kernel of its own, as in eager PyTorch, or neighbours are merged: dropout with
+    the residual sum, scale and mask with softmax, rectifiers and sums of convolutional networks with the norm before."""
     schedule: Schedule = "1f1b"
     """Order of forward and backward passes in the pipeline."""
     sync: Literal["all-reduce"] = "all-reduce"

@@ -10,7 +10,7 @@ import numpy as np
 from perfmodel.cost.communication import exchange
 from perfmodel.formulas.roofline import streaming
 from perfmodel.parallel import Group, Message
-from perfmodel.timeline import Part, term
+from perfmodel.timeline import Part, Repeat, term
 
 if TYPE_CHECKING:
     from perfmodel.parallel import Layout
@@ -34,13 +34,14 @@ class Synchronisation:
 
 
 def synchronise(
-    parameters: Count, tied: Count, state: State, layout: Layout, hardware: Hardware, strategy: Strategy
+    parameters: Count, tied: Count, units: Count, state: State, layout: Layout, hardware: Hardware, strategy: Strategy
 ) -> Synchronisation:
     """All-reduce, or with ZeRO reduce-scatter and all-gather, of one device's ``parameters``.
 
     Args:
         parameters: of the fullest pipeline stage, on one device.
         tied: of them, those that the first and the last stage share.
+        units: layers of a stage: what ZeRO 3 gathers and scatters at a time.
         state: bytes for each parameter.
         layout: degrees.
         hardware: the machine.
@@ -61,6 +62,10 @@ def synchronise(
     scatter = message("gradient reduce-scatter", "reduce-scatter", gradient, shards)
     between = message("gradient all-reduce", "all-reduce", gradient / shards.size, across)
     gather = message("weight all-gather", "all-gather", weight, shards)
+
+    def by_layer(name: str, collective: str, size: Count) -> Part:
+        return Repeat(name, message(name, collective, size / units, shards), units)
+
     ends = Group((layout.pp > 1) + 1, layout.pipeline.stride * np.maximum(layout.pp - 1, 1))
     embedding = message("tied embedding all-reduce", "all-reduce", tied * state.gradient, ends)
     update = _update(parameters * state.update_traffic / (shards.size if strategy.zero else 1), hardware)
@@ -72,7 +77,9 @@ def synchronise(
         case 2:
             return Synchronisation((), (scatter,), (between,), (embedding, update, gather))
         case _:
-            return Synchronisation((gather,), (gather, scatter), (between,), (embedding, update))
+            fetch = by_layer("weight all-gather", "all-gather", weight)
+            shed = by_layer("gradient reduce-scatter", "reduce-scatter", gradient)
+            return Synchronisation((fetch,), (fetch, shed), (between,), (embedding, update))
 
 
 def _update(traffic: Bytes, hardware: Hardware) -> Part:

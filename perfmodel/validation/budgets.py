@@ -6,13 +6,25 @@ import datetime as dt
 import math
 from typing import TYPE_CHECKING
 
+from perfmodel.errors import InputError, Place, Problem
+from perfmodel.validation.study import BUDGET
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from perfmodel.validation.run import Judged
+    from perfmodel.validation.study import Study
 
 STEPS = 10_000
 """A limit has four digits after the point."""
+
+
+def require_folders(studies: Sequence[Study]) -> None:
+    """Raise InputError where a study is a CSV that no budget belongs to."""
+    message = "has no budget; a measurement CSV has one where it is called cases.csv and stands in a folder of its own"
+    problems = [Problem(Place("--update-budgets"), study.name, message) for study in studies if not study.has_folder]
+    if problems:
+        raise InputError(problems)
 
 
 def tighten(judged: Sequence[Judged], today: dt.date | None = None) -> list[str]:
@@ -35,9 +47,13 @@ def _tighten(one: Judged, today: dt.date) -> bool:
         if (median, p90) == (old.limit.median, old.limit.p90):
             return False
     lines = (
-        "schema: 1", f"rows: {rows}", f"limit: {{median: {median:g}, p90: {p90:g}}}", f"date: {today.isoformat()}",
+        "schema: 1", f"rows: {rows}", f"limit: {{median: {median:g}, p90: {p90:g}}}", f'date: "{today.isoformat()}"',
     )  # fmt: skip
-    (one.study.folder / "budget.yaml").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    path = one.study.folder / BUDGET
+    try:
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise InputError([Problem(Place("--update-budgets"), str(path), f"cannot be written: {error.strerror}")]) from error
     return True
 
 

@@ -71,8 +71,8 @@ class Outcome:
 def judge(rows: Sequence[Row], study: str, folder: Path) -> list[Outcome]:
     """All rows of one configuration.
 
-    The most direct metric of time counts, and memory; further metrics of time repeat it and only serve
-    to check the source against itself.
+    The most direct metric of time that the model knows counts, and memory; further metrics of time repeat it
+    and only serve to check the source against itself.
     """
     try:
         prediction = predict_row(rows[0], folder)
@@ -82,16 +82,17 @@ def judge(rows: Sequence[Row], study: str, folder: Path) -> list[Outcome]:
     times = [row for row in rows if row.measurement.metric in DIRECTNESS]
     times.sort(key=lambda row: DIRECTNESS.index(row.measurement.metric))
     wrong = contradiction([row.measurement for row in times], prediction)
+    counted = next((row for row in times if METRICS[row.measurement.metric](prediction) is not None), None)
     outcomes = []
     for row in rows:
         if row.measurement.metric == "peak_memory":
             outcomes.append(_outcome(row, study, prediction, "counted"))
         elif wrong:
             outcomes.append(_outcome(row, study, prediction, "inconsistent", wrong))
-        elif row is times[0]:
+        elif row is counted or counted is None:
             outcomes.append(_outcome(row, study, prediction, "counted"))
         else:
-            outcomes.append(_outcome(row, study, prediction, "repeated", f"same run as {times[0].measurement.id}"))
+            outcomes.append(_outcome(row, study, prediction, "repeated", f"same run as {counted.measurement.id}"))
     return outcomes
 
 

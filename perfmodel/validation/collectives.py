@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from perfmodel.cost.communication import exchange
 from perfmodel.parallel import Group, Message
-from perfmodel.validation.tables import InexpressibleError, Row, Table, machines
+from perfmodel.validation.tables import InexpressibleError, Row, Table, machines, number, size
 
 if TYPE_CHECKING:
     from perfmodel.parallel.messages import Collective
@@ -24,12 +24,14 @@ def collective(row: Row, hardware: Hardware) -> float:
     name = NAMES.get(row["collective"])
     if name is None:
         raise InexpressibleError(f"collective {row['collective']}")
-    ranks, nodes = float(row["devices"] or 0), float(row["nodes"] or 1)
-    if ranks < 2 or not row["bytes"]:
-        raise InexpressibleError("fewer than two ranks, or no size given")
+    ranks, nodes = number(row, "devices", 0.0), number(row, "nodes", 1.0)
+    if ranks < 2:
+        raise InexpressibleError("fewer than two ranks")
+    if ranks > hardware.reach:
+        raise InexpressibleError(f"more ranks than the {hardware.reach} that {hardware.name} joins")
     if nodes > 1 and ranks / nodes != hardware.host.devices:
         raise InexpressibleError("nodes that are used in part")
-    message = Message("collective", name, float(row["bytes"]), Group(ranks, 1))
+    message = Message("collective", name, size(row, "bytes"), Group(ranks, 1))
     return float(exchange(message, hardware.network, "collective").time)
 
 

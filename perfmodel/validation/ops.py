@@ -9,7 +9,7 @@ from perfmodel.graph.kernels import Gemm, Kernel, Stream
 from perfmodel.graph.ops import Attention, Conv2d, Lstm
 from perfmodel.specs.common import ELEMENT_BYTES, STORED_BYTES
 from perfmodel.timeline import duration
-from perfmodel.validation.tables import InexpressibleError, Row, Table, machines
+from perfmodel.validation.tables import InexpressibleError, Row, Table, machines, number, size
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,23 +36,13 @@ def _element(processor: Processor) -> float:
     return ELEMENT_BYTES[processor.precision]
 
 
-def _number(row: Row, column: str, default: float | None = None) -> float:
-    text = row.get(column) or ""
-    if not text:
-        if default is None:
-            raise InexpressibleError(f"no {column} given")
-        return default
-    return float(text)
-
-
 def gemm(row: Row, hardware: Hardware) -> float:
     """One product, or a batch of them."""
     processor = _processor(row, hardware)
-    m, n, k = (_number(row, c) for c in "mnk")
-    size = _element(processor)
-    stored = STORED_BYTES[processor.precision]
-    operand = size if size < stored else None
-    return _time((Gemm("gemm", m, n, k, stored, _number(row, "batch", 1.0), operand),), processor)
+    m, n, k = (size(row, c) for c in "mnk")
+    element, stored = _element(processor), STORED_BYTES[processor.precision]
+    operand = element if element < stored else None
+    return _time((Gemm("gemm", m, n, k, stored, size(row, "batch", 1.0), operand),), processor)
 
 
 def attention(row: Row, hardware: Hardware) -> float:
@@ -60,13 +50,13 @@ def attention(row: Row, hardware: Hardware) -> float:
     kind = row["kind"]
     if kind not in ATTENTION_KINDS:
         raise InexpressibleError(f"attention of kind {kind}")
-    if _number(row, "window", 0.0):
+    if number(row, "window", 0.0):
         raise InexpressibleError("windowed attention")
     processor = _processor(row, hardware)
     op = Attention(
-        "attention", _number(row, "batch"), _number(row, "q_len"), _number(row, "kv_len"), _number(row, "heads"),
-        _number(row, "kv_heads"), _number(row, "head_dim"), STORED_BYTES[processor.precision],
-        causal=bool(_number(row, "causal", 0.0)), fused=True, dropout=False,
+        "attention", size(row, "batch"), size(row, "q_len"), size(row, "kv_len"), size(row, "heads"),
+        size(row, "kv_heads"), size(row, "head_dim"), STORED_BYTES[processor.precision],
+        causal=bool(number(row, "causal", 0.0)), fused=True, dropout=False,
     )  # fmt: skip
     return _time(op.backward() if kind == "sdp_bwd" else op.forward(), processor)
 
@@ -76,16 +66,16 @@ def convolution(row: Row, hardware: Hardware) -> float:
     if row["pass"] not in CONVOLUTION_PASSES:
         raise InexpressibleError(f"pass {row['pass']}")
     processor = _processor(row, hardware)
-    h, w, r, s = (_number(row, c) for c in ("h", "w", "r", "s"))
+    h, w, r, s = (size(row, c) for c in ("h", "w", "r", "s"))
     out = [
-        (size + 2 * _number(row, f"pad_{axis}", 0.0) - kernel) // _number(row, f"stride_{axis}", 1.0) + 1
-        for size, kernel, axis in ((h, r, "h"), (w, s, "w"))
+        (extent + 2 * number(row, f"pad_{axis}", 0.0) - kernel) // size(row, f"stride_{axis}", 1.0) + 1
+        for extent, kernel, axis in ((h, r, "h"), (w, s, "w"))
     ]
     if min(out) < 1:
         raise InexpressibleError("the kernel exceeds the map")
     op = Conv2d(
-        "conv", _number(row, "n"), _number(row, "c"), _number(row, "k"), out[0], out[1], h * w, r * s,
-        _element(processor), _number(row, "groups", 1.0),
+        "conv", size(row, "n"), size(row, "c"), size(row, "k"), out[0], out[1], h * w, r * s,
+        _element(processor), size(row, "groups", 1.0),
     )  # fmt: skip
     kernels = (*op.forward(), *op.backward())
     return _time((kernels[CONVOLUTION_PASSES.index(row["pass"])],), processor)
@@ -94,7 +84,7 @@ def convolution(row: Row, hardware: Hardware) -> float:
 def stream(row: Row, hardware: Hardware) -> float:
     """A kernel that moves the bytes that the table states."""
     processor = Processor(hardware.device, next(iter(hardware.device.compute.peak)))
-    return _time((Stream(row["op"], _number(row, "bytes"), reduces=row["op"] in REDUCTIONS),), processor)
+    return _time((Stream(row["op"], size(row, "bytes"), reduces=row["op"] in REDUCTIONS),), processor)
 
 
 def recurrent(row: Row, hardware: Hardware) -> float:
@@ -102,10 +92,12 @@ def recurrent(row: Row, hardware: Hardware) -> float:
     if row["cell"] != "lstm":
         raise InexpressibleError(f"recurrent cell {row['cell']}")
     processor = _processor(row, hardware)
-    hidden, batch, steps = (_number(row, c) for c in ("hidden", "batch", "timesteps"))
+    hidden, batch, steps = (size(row, c) for c in ("hidden", "batch", "timesteps"))
     op = Lstm("lstm", batch, steps, hidden, hidden, _element(processor))
     *inputs, weights = op.backward()
     passes = {"fwd": op.forward(), "bwd_inputs": tuple(inputs), "bwd_weights": (weights,)}
+    if row["pass"] not in passes:
+        raise InexpressibleError(f"pass {row['pass']}")
     return _time(passes[row["pass"]], processor)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -100,7 +101,7 @@ def _map(tasks: list[_Task], *, parallel: bool) -> Iterator[tuple[int, int, list
     if not parallel:
         yield from map(_work, tasks)
         return
-    with ProcessPoolExecutor(max_workers=os.cpu_count()) as pool:
+    with ProcessPoolExecutor(max_workers=os.cpu_count(), initializer=_ignore_interrupts) as pool:
         waiting: set[Future[tuple[int, int, list[Outcome]]]] = {pool.submit(_work, task) for task in tasks}
         try:
             while waiting:
@@ -110,6 +111,11 @@ def _map(tasks: list[_Task], *, parallel: bool) -> Iterator[tuple[int, int, list
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
+
+
+def _ignore_interrupts() -> None:
+    """Ctrl-C reaches every process of the terminal; only the first one has something to say."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _work(task: _Task) -> tuple[int, int, list[Outcome]]:

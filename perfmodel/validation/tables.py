@@ -6,24 +6,26 @@ system's name means. Rows that no kernel of ours expresses are counted with thei
 
 from __future__ import annotations
 
-import csv
-import gzip
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from perfmodel.csvfile import read_csv
 from perfmodel.errors import InputError, Place, Problem
 from perfmodel.library import find, validation_folder
 from perfmodel.validation.cases import Outcome
 from perfmodel.yamlfile import Spec, load
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from perfmodel.specs import Hardware
 
 Row = dict[str, str]
+LARGEST = 1e18
+MOST_FAULTS = 20
+"""Lines of one file that are shown."""
 
 
 class Machines(Spec):
@@ -39,6 +41,15 @@ class InexpressibleError(Exception):
     """A row that the model has no words for."""
 
 
+class CellError(Exception):
+    """A cell that holds no such value."""
+
+    def __init__(self, column: str, message: str) -> None:
+        """Keep both for the line that the author reads."""
+        super().__init__(column, message)
+        self.column, self.message = column, message
+
+
 @dataclass(frozen=True, slots=True)
 class Table:
     """How rows of one kind of table are judged."""
@@ -51,36 +62,77 @@ class Table:
     predict: Callable[[Row, Hardware], float]
 
 
-def judge_table(path: Path, table: Sequence[Table], hardware: str | None = None) -> list[Outcome]:
-    """Every row of a CSV (plain or gzipped), predicted where the model can.
+def number(row: Row, column: str, default: float | None = None) -> float:
+    """A cell as a number; raises InexpressibleError where it is empty and has no default, CellError where it is none."""
+    text = row.get(column) or ""
+    if not text:
+        if default is None:
+            raise InexpressibleError(f"no {column} given")
+        return default
+    try:
+        value = float(text)
+    except ValueError:
+        raise CellError(column, f"must be a number, not {text!r}") from None
+    if not 0 <= value <= LARGEST:
+        raise CellError(column, "must not be negative" if value < 0 else f"must be a number up to {LARGEST:g}, not {text!r}")
+    return value
+
+
+def size(row: Row, column: str, default: float | None = None) -> float:
+    """A number that cannot be 0; raises InexpressibleError where it is."""
+    value = number(row, column, default)
+    if not value:
+        raise InexpressibleError(f"{column} is 0")
+    return value
+
+
+def judge_tables(paths: Sequence[Path], kinds: Sequence[Table], hardware: str | None = None) -> list[Outcome]:
+    """Every row of some CSVs (plain or gzipped), predicted where the model can.
 
     Args:
-        path: the file.
-        table: the kinds of table that it may be.
+        paths: the files.
+        kinds: of table that they may be.
         hardware: the machine of all rows, whatever they say; default by `validation/machines.yaml`.
 
-    Raises InputError where the header fits no kind, or a number is no number.
+    Raises InputError with the faults of all files: a header that fits no kind, a number that is no number.
     """
-    header, rows = _read(path)
-    kind = next((t for t in table if t.header <= set(header)), None)
-    if kind is None:
-        wanted = " or ".join(", ".join(sorted(t.header)) for t in table)
-        raise InputError([Problem(Place(str(path), 1, 1), "csv", f"needs the columns {wanted}")])
+    if not paths:
+        raise InputError([Problem(Place("FILE"), "", "is missing: a table, as CSV or CSV.gz")])
     outcomes: list[Outcome] = []
     problems: list[Problem] = []
-    for line, row in rows:
+    for path in paths:
         try:
-            outcomes.append(_judge(kind, row, f"{path.name}:{line}", hardware))
-        except ValueError as error:
-            problems.append(Problem(Place(str(path), line, 1), "csv", str(error)))
+            outcomes.extend(_table(path, kinds, hardware))
+        except InputError as error:
+            problems.extend(error.problems)
     if problems:
-        raise InputError(problems[:20])
+        raise InputError(problems)
+    return outcomes
+
+
+def _table(path: Path, kinds: Sequence[Table], hardware: str | None) -> list[Outcome]:
+    sheet = read_csv(path)
+    header = set(sheet.header)
+    kind = next((t for t in kinds if t.header <= header), None)
+    if kind is None:
+        lacks = min((t.header - header for t in kinds), key=len)
+        message = f"is no table of a kind that is known here; the nearest also has the columns {', '.join(sorted(lacks))}"
+        raise InputError([Problem(Place(str(path), 1, 1), "", message)])
+    outcomes: list[Outcome] = []
+    problems = list(sheet.problems)
+    for place, row in sheet.rows:
+        try:
+            outcomes.append(_judge(kind, row, f"{path.name}:{place.line}", hardware))
+        except CellError as error:
+            problems.append(Problem(place, error.column, error.message))
+    if problems:
+        raise InputError(sorted(problems, key=lambda p: p.place.line)[:MOST_FAULTS])
     return outcomes
 
 
 def _judge(kind: Table, row: Row, name: str, hardware: str | None) -> Outcome:
     machine = hardware or kind.machine(row)
-    measured = float(row["time_us"] or 0) * 1e-6
+    measured = number(row, "time_us", 0.0) * 1e-6
     predicted, reason = None, ""
     try:
         predicted = _predict(kind, row, machine, measured)
@@ -93,7 +145,7 @@ def _judge(kind: Table, row: Row, name: str, hardware: str | None) -> Outcome:
 
 
 def _predict(kind: Table, row: Row, machine: str | None, measured: float) -> float:
-    if measured <= 0:
+    if not measured:
         raise InexpressibleError("no time given")
     if machine is None:
         raise InexpressibleError(f"no hardware file for {row.get('hardware') or row.get('device')}")
@@ -109,14 +161,3 @@ def _hardware(name: str) -> Any:
 def machines() -> Machines:
     """The names that tables use."""
     return load(validation_folder() / "machines.yaml", Machines, "validation/machines.yaml")
-
-
-def _read(path: Path) -> tuple[list[str], Iterator[tuple[int, Row]]]:
-    opener: Any = gzip.open if path.suffix == ".gz" else Path.open
-    try:
-        with opener(path, "rt", encoding="utf-8", newline="") as stream:
-            reader = csv.DictReader(stream)
-            rows = [(reader.line_num, row) for row in reader]
-            return list(reader.fieldnames or ()), iter(rows)
-    except (OSError, UnicodeDecodeError, csv.Error, EOFError) as error:
-        raise InputError([Problem(Place(str(path)), "", f"cannot be read: {error}")]) from error
