@@ -33,9 +33,10 @@ from scipy.optimize import least_squares
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from perfmodel.formulas.attention import flash_attention
 from perfmodel.formulas.collectives import all_reduce
 from perfmodel.formulas.matmul import tiled_matmul
-from perfmodel.formulas.roofline import fused, streaming
+from perfmodel.formulas.roofline import streaming
 from perfmodel.specs.hardware import MatmulEfficiency
 
 if TYPE_CHECKING:
@@ -48,10 +49,8 @@ if TYPE_CHECKING:
 SEED = "perfmodel-1"
 LEAST_SIDE = 64
 """Products with a shorter side are inference of one token, or a vector; training has none that matter."""
-LEAST_QUERIES = 1024
+LEAST_QUERIES = 256
 """Shorter prefills are inference."""
-LEAST_WORK = 2.0**37
-"""Attention with less work (in FLOP) does not fill the device; in training it does."""
 NO_SHARE = 0.8
 """Of the memory bandwidth, in fits of devices without memory-bound timings."""
 SMALL = 16384.0
@@ -84,6 +83,8 @@ class Plan:
     tiles: tuple[tuple[int, int], ...] = TILES
     least_bytes: float = 0.0
     """Of memory-bound kernels: smaller ones are served by a cache."""
+    library: str = ""
+    """Of attention: words in its name."""
 
 
 PARTS = {
@@ -530,41 +531,42 @@ def cross_check(data: Path, plan: Plan, fit: Fit, streaming_fraction: float) -> 
 
 
 ATTENTION_PLANS = (
-    Plan("a100-80gb", PARTS["a100-80gb"], ATTENTION, "NVIDIA A100-SXM4-80GB", AICONFIGURATOR, "bf16"),
-    Plan("h100", PARTS["h100"], ATTENTION, "NVIDIA H100 80GB HBM3", AICONFIGURATOR, "bf16"),
-    Plan("h200", PARTS["h200"], ATTENTION, "NVIDIA H200", AICONFIGURATOR, "bf16"),
-    Plan("b200", PARTS["b200"], ATTENTION, "NVIDIA B200", AICONFIGURATOR, "bf16"),
-    Plan("gb200", PARTS["gb200"], ATTENTION, "NVIDIA GB200", AICONFIGURATOR, "bf16"),
+    Plan("a100-80gb", PARTS["a100-80gb"], ATTENTION, "NVIDIA A100-SXM4-80GB", AICONFIGURATOR, "bf16", library="vllm_flash_attn"),
+    Plan("h100", PARTS["h100"], ATTENTION, "NVIDIA H100 80GB HBM3", AICONFIGURATOR, "bf16", library="vllm_flash_attn_fa3"),
+    Plan("h200", PARTS["h200"], ATTENTION, "NVIDIA H200", AICONFIGURATOR, "bf16", library="vllm_flash_attn_fa3"),
+    Plan("b200", PARTS["b200"], ATTENTION, "NVIDIA B200", AICONFIGURATOR, "bf16", library="trtllm_mha"),
+    Plan("gb200", PARTS["gb200"], ATTENTION, "NVIDIA GB200", AICONFIGURATOR, "bf16", library="trtllm_mha"),
 )
 
 
-def fit_attention(data: Path, plan: Plan, launch: float, streaming_fraction: float) -> Fit:
-    """The share of the peak that fused attention reaches in large prefills; the median of the libraries of a shape."""
+def fit_attention(data: Path, plan: Plan) -> Fit:
+    """Share of the peak and saturation of one library of fused attention; launch and streaming of the engine are not kept."""
     times: dict[tuple[float, ...], list[float]] = defaultdict(list)
-    work: dict[tuple[float, ...], float] = {}
     for row in rows_of(data, plan):
         prefill = row["kind"] in {"context", "encoder"} and row["kv_precision"] != "fp8" and row["head_dim"] == "128"
-        large = float(row["q_len"]) >= LEAST_QUERIES and float(row["flops"] or 0) >= LEAST_WORK
-        if prefill and large and "triton" not in row["library"]:
+        large = float(row["q_len"]) >= LEAST_QUERIES
+        if prefill and large and plan.library in row["library"]:
             q, k, b, h, g, d, causal = (
                 float(row[key]) for key in ("q_len", "kv_len", "batch", "heads", "kv_heads", "head_dim", "causal")
             )
             shape = (b, h, g, q, k or q, d, causal)
             times[shape].append(float(row["time_us"]) * 1e-6)
-            work[shape] = float(row["flops"])
     timings = [
-        Timing(s, statistics.median(seen), 4 * s[5] * s[0] * (s[3] * s[1] + s[4] * s[2]), rows=work[s])
+        Timing(s, statistics.median(seen), 4 * s[5] * s[0] * (s[3] * s[1] + s[4] * s[2]))
         for s, seen in times.items()
     ]
 
     def predict(x: Array, some: list[Timing]) -> Array:
-        return np.asarray(fused(
-            work=column(some, "rows"), traffic=column(some, "traffic"), compute_rate=plan.part.peak, fraction=x[0],
-            bandwidth=plan.part.bandwidth, streaming_fraction=streaming_fraction, launch=launch,
+        b, h, _, q, k, d, causal = np.array([t.shape for t in some]).T
+        return np.asarray(flash_attention(
+            heads=b * h, queries=q, keys=k - causal * q / 2, head_dim=d, products=2, traffic=column(some, "traffic"),
+            peak=plan.part.peak, cores=plan.part.cores, block=128, fraction=x[0], keys_half=x[1] * 100,
+            bandwidth=plan.part.bandwidth, streaming_fraction=x[3], launch=x[2] * 1e-6,
         ))  # fmt: skip
 
-    found, median, p90 = least(predict, [0.5], [0.05], [1.0], timings)
-    return Fit(plan, "attention", {"fraction": round(float(found[0]), 3)}, len(timings), median, p90)
+    found, median, p90 = least(predict, [0.5, 1.0, 10.0, 0.5], [0.05, 0.0, 0.1, 0.1], [1.0, 10.0, 60.0, 1.0], timings)
+    constants = {"fraction": round(float(found[0]), 3), "keys_half": round(100 * float(found[1]))}
+    return Fit(plan, "attention", constants, len(timings), median, p90)
 
 
 STREAMING_OF = {
@@ -593,7 +595,7 @@ def fit_all(data: Path, word: str) -> tuple[list[Fit], dict[str, Fit], dict[str,
         if plan.name in matmuls
     )
     fits.extend(
-        fit_attention(data, plan, matmuls[plan.name].launch, shares[plan.name])
+        fit_attention(data, plan)
         for plan in ATTENTION_PLANS
         if plan.name in matmuls
     )

@@ -51,8 +51,8 @@ def main() -> int:
     judged = validate(load_studies())
     text = page(judged)
     if check:
-        return int(PAGE.read_text(encoding="utf-8") != text)
-    PICTURE.parent.mkdir(exist_ok=True)
+        return int(not PAGE.is_file() or PAGE.read_text(encoding="utf-8") != text)
+    PICTURE.parent.mkdir(parents=True, exist_ok=True)
     plot_validation(judged, PICTURE)
     PAGE.write_text(text, encoding="utf-8")
     return 0

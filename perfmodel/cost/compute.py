@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from perfmodel.formulas.attention import flash_attention
 from perfmodel.formulas.matmul import tiled_matmul
 from perfmodel.formulas.roofline import fused, streaming
-from perfmodel.graph.kernels import Convolution, Fused, Gemm, Kernel, Repeated, Stream
+from perfmodel.graph.kernels import Convolution, FlashAttention, Fused, Gemm, Kernel, Repeated, Stream
 from perfmodel.specs.common import WIDE
 from perfmodel.timeline import Part, Repeat, Term, term
 
@@ -75,8 +76,10 @@ class Processor:
                 tiles = {**self._wide_tiles, "fraction": fraction}
                 direct = not (kernel.winograd and self.wide == "fp32" and self.device.kind == "gpu")
                 return self._product(name, kernel if direct else _winograd(kernel), kind or "convolution", tiles)
+            case FlashAttention():
+                return self._attention(name, kernel, kind or "attention")
             case Fused():
-                return self._fused(name, kernel, kind or "attention")
+                return self._fused(name, kernel, kind or "custom")
             case Stream():
                 return self._stream(name, kernel, kind or "memory-bound")
             case Repeated():
@@ -89,11 +92,21 @@ class Processor:
             traffic=kernel.traffic, **tiles,
         )  # fmt: skip
 
+    def _attention(self, name: str, kernel: FlashAttention, kind: str) -> Term:
+        group = self.device.efficiency.attention
+        return term(
+            name, flash_attention, kind=kind, heads=kernel.heads, queries=kernel.queries, keys=kernel.keys,
+            head_dim=kernel.head_dim, products=kernel.products, traffic=kernel.traffic,
+            peak=self.device.compute.peak[self.wide], cores=self.device.compute.cores, block=group.block,
+            fraction=group.fraction * group.backward if kernel.backward else group.fraction,
+            keys_half=group.keys_half, **self._memory,
+        )  # fmt: skip
+
     def _fused(self, name: str, kernel: Fused, kind: str) -> Term:
         return term(
             name, fused, kind=kind, work=kernel.flops, traffic=kernel.traffic,
             compute_rate=self.device.compute.peak[self.wide],
-            fraction=self.device.efficiency.attention.fraction, **self._memory,
+            fraction=self.device.efficiency.products(self.wide).matmul.fraction, **self._memory,
         )  # fmt: skip
 
     def _stream(self, name: str, kernel: Stream, kind: str) -> Term:

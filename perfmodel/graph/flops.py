@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from perfmodel.graph.kernels import Convolution, Fused, Gemm, Repeated
+from perfmodel.graph.kernels import Convolution, FlashAttention, Fused, Gemm, Repeated
 from perfmodel.graph.ops import Attention
 
 if TYPE_CHECKING:
@@ -52,4 +52,4 @@ def _forward(op: Op, *, causal: bool) -> Flop:
     if isinstance(op, Attention):
         pairs = 0.5 if causal and op.causal else 1.0
         return 4 * op.scores * op.head_dim * pairs
-    return sum(k.flops for k in op.forward() if isinstance(k, Gemm | Convolution | Fused | Repeated))
+    return sum(k.flops for k in op.forward() if isinstance(k, Gemm | Convolution | FlashAttention | Fused | Repeated))

@@ -55,8 +55,34 @@ class Convolution:
 
 
 @dataclass(frozen=True, slots=True)
+class FlashAttention:
+    """Fused attention, forward or backward."""
+
+    name: str
+    heads: Count
+    """Over all samples."""
+    queries: Count
+    keys: Count
+    """That a query sees on average."""
+    head_dim: Count
+    products: int
+    """Of matrices: 2 forward, 5 backward."""
+    traffic: Bytes
+
+    @property
+    def flops(self) -> Flop:
+        """Of the pairs that are computed."""
+        return 2 * self.products * self.heads * self.queries * self.keys * self.head_dim
+
+    @property
+    def backward(self) -> bool:
+        """Of the two, which."""
+        return self.products > 2
+
+
+@dataclass(frozen=True, slots=True)
 class Fused:
-    """Attention (or any kernel) that keeps its intermediate results on chip."""
+    """A kernel of which only FLOP and bytes are stated."""
 
     name: str
     flops: Flop
@@ -96,4 +122,4 @@ class Repeated:
         return self.times * self.kernel.flops
 
 
-Kernel = Gemm | Convolution | Fused | Stream | Repeated
+Kernel = Gemm | Convolution | FlashAttention | Fused | Stream | Repeated

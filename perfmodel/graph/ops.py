@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from perfmodel.graph.kernels import Convolution, Fused, Gemm, Kernel, Repeated, Stream
+from perfmodel.graph.kernels import Convolution, FlashAttention, Fused, Gemm, Kernel, Repeated, Stream
 from perfmodel.units import Bytes, Count
 
 Kernels = tuple[Kernel, ...]
@@ -158,9 +158,10 @@ class Attention:
     def _gemm(self, name: str, rows: Count, columns: Count, depth: Count) -> Gemm:
         return Gemm(name, rows, columns, depth, self.element, count=self.batch * self.heads)
 
-    def _fused(self, name: str, products: int, tensors: int) -> Fused:
-        flops = products * 2 * self.scores * self.head_dim * (0.5 if self.causal else 1.0)
-        return Fused(name, flops, tensors * self.element * (2 * self._query + self._key_value))
+    def _fused(self, name: str, products: int, tensors: int) -> FlashAttention:
+        seen = self.keys * (0.5 if self.causal else 1.0)
+        traffic = tensors * self.element * (2 * self._query + self._key_value)
+        return FlashAttention(name, self.batch * self.heads, self.queries, seen, self.head_dim, products, traffic)
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,9 +68,16 @@ class Convolution(Group):
 
 
 class FusedAttention(Group):
-    """Share of peak that fused attention reaches, forward and backward together."""
+    """Constants of `perfmodel.formulas.attention.flash_attention`."""
 
     fraction: Share
+    """Of the peak, forward, over long rows of keys."""
+    keys_half: Annotated[Fraction, Field(ge=0)] = 0.0
+    """Keys at which half of the time is softmax, filling and draining."""
+    backward: Share = 1.0
+    """Share of the forward pass's rate that the backward pass reaches."""
+    block: Positive = 128
+    """Queries that a core takes at a time."""
 
 
 class Streaming(Group):

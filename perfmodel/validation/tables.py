@@ -79,10 +79,12 @@ def number(row: Row, column: str, default: float | None = None) -> float:
 
 
 def size(row: Row, column: str, default: float | None = None) -> float:
-    """A number that cannot be 0; raises InexpressibleError where it is."""
+    """How much of something there is: a number of at least 1; raises InexpressibleError where it is 0."""
     value = number(row, column, default)
     if not value:
         raise InexpressibleError(f"{column} is 0")
+    if value < 1:
+        raise CellError(column, f"must be at least 1, not {row[column]!r}")
     return value
 
 

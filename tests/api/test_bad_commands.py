@@ -17,11 +17,11 @@ FORMATS = "'table', 'json', 'csv', 'markdown'"
 NOWHERE = "in the library, and no such YAML file"
 CASES: list[tuple[list[str], list[str]]] = [
     # names
-    (["predict", "gpt3-175", "machine.yaml"], [f"gpt3-175: no workload of this name {NOWHERE}; did you mean 'gpt3-175b' or 'gpt2-1.5b'?"]),
+    (["predict", "gpt3-175", "machine.yaml"], [f"gpt3-175: no workload of this name {NOWHERE}; did you mean 'gpt3-175b'?"]),
     (
         ["predict", "gpt3-175", "dgx--2h", "--strategy", "zero-33"],
         [
-            f"gpt3-175: no workload of this name {NOWHERE}; did you mean 'gpt3-175b' or 'gpt2-1.5b'?",
+            f"gpt3-175: no workload of this name {NOWHERE}; did you mean 'gpt3-175b'?",
             f"dgx--2h: no hardware of this name {NOWHERE}; did you mean 'dgx-2h' or 'dgx-2' or 'dgx-h200'?",
             f"zero-33: no strategy of this name {NOWHERE}; did you mean 'zero-2' or 'zero-1'?",
         ],
