@@ -16,6 +16,7 @@ import re
 import shlex
 import sys
 from pathlib import Path
+from unittest.mock import patch
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
@@ -27,9 +28,9 @@ def run(command: str) -> str:
     """What ``perfmodel COMMAND`` prints to both streams."""
     from perfmodel.cli import main
 
-    os.environ["COLUMNS"] = WIDTH
     out = io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out), contextlib.chdir(ROOT):
+    environment = patch.dict(os.environ, COLUMNS=WIDTH)
+    with environment, contextlib.redirect_stdout(out), contextlib.redirect_stderr(out), contextlib.chdir(ROOT):
         main(shlex.split(command))
     return out.getvalue()
 

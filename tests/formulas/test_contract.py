@@ -40,7 +40,7 @@ SWITCHES = {"on"}
 CONSTANTS = {"tile_half", "depth_half"}
 TILES = {"tile_rows", "tile_columns"}
 """Have an axis of their own, the last."""
-COUNTS_FLOP = {"tiled_matmul"}
+COUNTS_FLOP = {"tiled_matmul", "flash_attention"}
 """Its 2 m n k FLOP are made of counts, so that the unit FLOP cannot be rescaled."""
 
 
