@@ -14,7 +14,18 @@ if TYPE_CHECKING:
     from perfmodel.errors import InputError, PerfModelError
 
 __version__ = "0.1.0"
-__all__ = ["InputError", "PerfModelError", "check", "explain", "list_items", "predict", "report", "show", "validate", "validate_tables"]
+__all__ = [
+    "InputError",
+    "PerfModelError",
+    "check",
+    "explain",
+    "list_items",
+    "predict",
+    "report",
+    "show",
+    "validate",
+    "validate_tables",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from perfmodel.prediction import Prediction
     from perfmodel.reporting.report import Report
 
+
 @dataclass(frozen=True, slots=True)
 class Validation:
     """Outcome of a validation: the report, and whether every study was run and every budget kept."""

@@ -70,7 +70,9 @@ def _lines(text: str, file: str, problems: list[Problem]) -> Iterator[tuple[Plac
             first = reader.line_num + 1
     except csv.Error as error:
         unended = str(error) == "unexpected end of data"
-        problems.append(Problem(Place(file, first, 1), "csv", "a quote is opened and never closed" if unended else str(error)))
+        problems.append(
+            Problem(Place(file, first, 1), "csv", "a quote is opened and never closed" if unended else str(error))
+        )
 
 
 def _text(path: Path, file: str) -> str:

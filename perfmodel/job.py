@@ -114,5 +114,10 @@ def kind_of(name: str | Path) -> Kind:
 
 def guess_kind(source: Document) -> Kind | None:
     """The kind of a file by its keys; None where they tell nothing."""
-    telling: dict[str, Kind] = {"device": "hardware", "network": "hardware", "model": "workloads", "training": "workloads"}
+    telling: dict[str, Kind] = {
+        "device": "hardware",
+        "network": "hardware",
+        "model": "workloads",
+        "training": "workloads",
+    }
     return next((kind for key, kind in telling.items() if key in source.data), None)

@@ -59,7 +59,9 @@ def document(kind: Kind, name: str | Path) -> Document:
     if is_file(name):
         return read(Path(name))
     others = [SINGULAR[other] for other in SPECS if str(name) in names(other)]
-    hint = f", but a {others[0]}" if others else nearest(str(name), names(kind)) or f"; `perfmodel list {kind}` shows all"
+    hint = (
+        f", but a {others[0]}" if others else nearest(str(name), names(kind)) or f"; `perfmodel list {kind}` shows all"
+    )
     message = f"no {SINGULAR[kind]} of this name in the library, and no such YAML file{hint}"
     raise InputError([Problem(Place(str(name)), "", message)])
 

@@ -187,13 +187,19 @@ def predict(workload: Workload, hardware: Hardware, strategy: Strategy) -> Predi
 
 def predict_layout(workload: Workload, hardware: Hardware, strategy: Strategy, layout: Layout) -> Prediction:
     """The prediction of degrees that are known to be allowed; each may be a column with one row per candidate."""
-    graph = expand(workload, microbatch=layout.microbatch, fused=strategy.attention == "flash", merged=strategy.elementwise == "merged")
+    graph = expand(
+        workload,
+        microbatch=layout.microbatch,
+        fused=strategy.attention == "flash",
+        merged=strategy.elementwise == "merged",
+    )
     share = divide(graph, layout, strategy)
     state = state_of(workload, strategy)
     processor = Processor(hardware.device, workload.training.precision)
     passes = Passes(processor, hardware.network, strategy.recompute, state.accumulate_traffic, strategy.framework)
     parameters = np.maximum(
-        stage_parameters(share, first=True, last=layout.pp == 1), stage_parameters(share, first=layout.pp == 1, last=True)
+        stage_parameters(share, first=True, last=layout.pp == 1),
+        stage_parameters(share, first=layout.pp == 1, last=True),
     )
     sync = synchronise(parameters, share.tied, share.layers, state, layout, hardware, strategy)
     tree = step(_stage(share, layout, passes, strategy), layout, sync, overlap=strategy.gradient_overlap == "backward")

@@ -251,7 +251,9 @@ class _Walker:
                 return traced(kind(node), origin)
         if node is None:
             return None
-        raise InputError([Problem(origin.place, "yaml", f"a {type(node).__name__} is no value here; text needs quotes")])
+        raise InputError(
+            [Problem(origin.place, "yaml", f"a {type(node).__name__} is no value here; text needs quotes")]
+        )
 
     def _child(self, node: Any, key: Any, path: Location, origin: Origin) -> Any:
         at = (*path, key)

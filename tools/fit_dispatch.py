@@ -68,7 +68,9 @@ def main() -> int:
     )  # fmt: skip
     for name, dispatch in (("without", 0.0), ("with", best.x * 1e-6)):
         size = np.abs(np.expm1(errors(found, dispatch)))
-        print(f"{name:8} {len(found)} rows: median {100 * np.median(size):.1f} %, p90 {100 * np.quantile(size, 0.9):.1f} %")
+        print(
+            f"{name:8} {len(found)} rows: median {100 * np.median(size):.1f} %, p90 {100 * np.quantile(size, 0.9):.1f} %"
+        )
     median = float(np.median(np.abs(np.expm1(errors(found, best.x * 1e-6)))))
     print(f"framework: {{dispatch: {best.x:.1f} us, status: fitted, points: {len(found)}, error: {median:.3f}}}")
     return 0

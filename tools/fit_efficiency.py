@@ -531,8 +531,18 @@ def cross_check(data: Path, plan: Plan, fit: Fit, streaming_fraction: float) -> 
 
 
 ATTENTION_PLANS = (
-    Plan("a100-80gb", PARTS["a100-80gb"], ATTENTION, "NVIDIA A100-SXM4-80GB", AICONFIGURATOR, "bf16", library="vllm_flash_attn"),
-    Plan("h100", PARTS["h100"], ATTENTION, "NVIDIA H100 80GB HBM3", AICONFIGURATOR, "bf16", library="vllm_flash_attn_fa3"),
+    Plan(
+        "a100-80gb",
+        PARTS["a100-80gb"],
+        ATTENTION,
+        "NVIDIA A100-SXM4-80GB",
+        AICONFIGURATOR,
+        "bf16",
+        library="vllm_flash_attn",
+    ),
+    Plan(
+        "h100", PARTS["h100"], ATTENTION, "NVIDIA H100 80GB HBM3", AICONFIGURATOR, "bf16", library="vllm_flash_attn_fa3"
+    ),
     Plan("h200", PARTS["h200"], ATTENTION, "NVIDIA H200", AICONFIGURATOR, "bf16", library="vllm_flash_attn_fa3"),
     Plan("b200", PARTS["b200"], ATTENTION, "NVIDIA B200", AICONFIGURATOR, "bf16", library="trtllm_mha"),
     Plan("gb200", PARTS["gb200"], ATTENTION, "NVIDIA GB200", AICONFIGURATOR, "bf16", library="trtllm_mha"),
@@ -552,8 +562,7 @@ def fit_attention(data: Path, plan: Plan) -> Fit:
             shape = (b, h, g, q, k or q, d, causal)
             times[shape].append(float(row["time_us"]) * 1e-6)
     timings = [
-        Timing(s, statistics.median(seen), 4 * s[5] * s[0] * (s[3] * s[1] + s[4] * s[2]))
-        for s, seen in times.items()
+        Timing(s, statistics.median(seen), 4 * s[5] * s[0] * (s[3] * s[1] + s[4] * s[2])) for s, seen in times.items()
     ]
 
     def predict(x: Array, some: list[Timing]) -> Array:
@@ -594,11 +603,7 @@ def fit_all(data: Path, word: str) -> tuple[list[Fit], dict[str, Fit], dict[str,
         for plan in CONVOLUTION
         if plan.name in matmuls
     )
-    fits.extend(
-        fit_attention(data, plan)
-        for plan in ATTENTION_PLANS
-        if plan.name in matmuls
-    )
+    fits.extend(fit_attention(data, plan) for plan in ATTENTION_PLANS if plan.name in matmuls)
     return fits, matmuls, shares
 
 

@@ -35,7 +35,9 @@ def _version(wanted: bool) -> None:
 def _common(
     *,
     debug: Annotated[bool, typer.Option("--debug", help="Show a traceback where something breaks.")] = False,
-    version: Annotated[bool, typer.Option("--version", help="Show the version.", callback=_version, is_eager=True)] = False,
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version.", callback=_version, is_eager=True)
+    ] = False,
 ) -> None:
     """Take the options of all commands; ``main`` reads --debug itself, before anything can break."""
 

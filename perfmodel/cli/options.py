@@ -26,7 +26,9 @@ def _text(name: str, metavar: str, help_text: str) -> Any:
 
 
 _JOB: dict[str, Any] = {
-    "strategy": _text("--strategy", "NAME", "Library name or YAML file of the strategy; the options below override it."),
+    "strategy": _text(
+        "--strategy", "NAME", "Library name or YAML file of the strategy; the options below override it."
+    ),
     "devices": _text("--devices", "N", "Devices of the job; dp follows where it is not given."),
     "tp": _text("--tp", "N", "Tensor parallel degree."),
     "pp": _text("--pp", "N", "Pipeline parallel degree."),

@@ -7,9 +7,7 @@ import numpy as np
 from perfmodel.units import Bytes, BytesPerSecond, Count, Flop, FlopPerSecond, Seconds
 
 
-def roofline(
-    *, work: Flop, traffic: Bytes, compute_rate: FlopPerSecond, memory_bandwidth: BytesPerSecond
-) -> Seconds:
+def roofline(*, work: Flop, traffic: Bytes, compute_rate: FlopPerSecond, memory_bandwidth: BytesPerSecond) -> Seconds:
     r"""The slower of computing and of moving the bytes.
 
     .. math:: T = \max\left(\frac{W}{P}, \frac{Q}{B}\right)

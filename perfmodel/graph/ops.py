@@ -6,15 +6,17 @@ Sizes are those of one microbatch, unsharded; `perfmodel.parallel` returns copie
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING
 
-from perfmodel.graph.kernels import Convolution, FlashAttention, Fused, Gemm, Kernel, Repeated, Stream
+from perfmodel.graph.attention import Attention
+from perfmodel.graph.kernels import Gemm, Stream
+from perfmodel.graph.layers import Conv2d, Lstm, Opaque
 from perfmodel.units import Bytes, Count
 
-Kernels = tuple[Kernel, ...]
-Split = Literal["none", "column", "row", "heads", "vocabulary", "tensor", "sequence"]
-"""What tensor parallelism divides. *Tensor* regions lie between a column- and a row-split product;
-*sequence* regions (norm, dropout, residual) are replicated, or split along the sequence."""
+if TYPE_CHECKING:
+    from perfmodel.graph.split import Kernels, Split
+
+__all__ = ["Attention", "Conv2d", "Elementwise", "Embedding", "Linear", "Loss", "Lstm", "Norm", "Op", "Opaque"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,99 +71,6 @@ class Linear:
         if self.operand is None:
             return ()
         return (Stream(f"{self.name} {name}", self.rows * width * (self.element + 2 * self.operand)),)
-
-
-@dataclass(frozen=True, slots=True)
-class Attention:
-    """The core of attention: scores, softmax, dropout, weighted sum of the values."""
-
-    name: str
-    batch: Count
-    queries: Count
-    keys: Count
-    heads: Count
-    kv_heads: Count
-    head_dim: Count
-    element: Bytes
-    causal: bool
-    fused: bool
-    dropout: bool
-    merged: bool = True
-    """Scale, mask and softmax are one kernel; else the scores cross memory for each of them."""
-    split: Split = "heads"
-    saved_over: Count = 1
-    """Ranks that share the saved keys and values."""
-
-    @property
-    def parameters(self) -> Count:
-        """None: the projections are `Linear`."""
-        return 0
-
-    @property
-    def scores(self) -> Count:
-        """Elements of the score matrices."""
-        return self.batch * self.heads * self.queries * self.keys
-
-    @property
-    def saved(self) -> Bytes:
-        """Queries, keys, values and either the scores or the output with its normaliser."""
-        query, key_value = self._query * self.element, self._key_value * self.element / self.saved_over
-        if self.fused:
-            return query + key_value + query + 4 * self.batch * self.heads * self.queries
-        return query + key_value + self.scores * (self.element * (1 + self.dropout) + self.dropout)
-
-    @property
-    def recomputable(self) -> Bytes:
-        """What selective recomputation drops: everything between the scores and the output."""
-        return 0 if self.fused else self.scores * (self.element * (1 + self.dropout) + self.dropout)
-
-    def forward(self) -> Kernels:
-        """Fused in one kernel, or through memory; unfused, the heads of the output are put side by side again."""
-        if self.fused:
-            return (self._fused(self.name, products=2, tensors=1),)
-        softmax = Stream("softmax", 2 * self.element * self.scores, reduces=True)
-        scale = () if self.merged else (Stream("attention scale and mask", 4 * self.element * self.scores),)
-        dropout = (Stream("attention dropout", (2 * self.element + 1) * self.scores),) if self.dropout else ()
-        scores = self._gemm("attention scores", self.queries, self.keys, self.head_dim)
-        context = self._gemm("attention context", self.queries, self.head_dim, self.keys)
-        return (scores, *scale, softmax, *dropout, context, Stream("attention layout", 2 * self.element * self._query))
-
-    def backward(self) -> Kernels:
-        """Four products, and softmax and dropout backwards; fused kernels recompute the scores.
-
-        Unfused, the gradients of queries and keys are scaled, and those of all three joined to one.
-        """
-        if self.fused:
-            return (self._fused(f"{self.name} backward", products=5, tensors=2),)
-        q, k, d = self.queries, self.keys, self.head_dim
-        dropout = (Stream("attention dropout backward", (2 * self.element + 1) * self.scores),) if self.dropout else ()
-        scale = () if self.merged else (Stream("attention scale backward", 2 * self.element * self.scores),)
-        return (
-            self._gemm("attention context gradient", q, k, d),
-            self._gemm("attention value gradient", k, d, q),
-            *dropout,
-            Stream("softmax backward", 3 * self.element * self.scores, reduces=True),
-            *scale,
-            self._gemm("attention query gradient", q, d, k),
-            self._gemm("attention key gradient", k, d, q),
-            Stream("attention layout backward", 2 * self.element * (2 * self._query + 1.5 * self._key_value)),
-        )
-
-    @property
-    def _query(self) -> Count:
-        return self.batch * self.queries * self.heads * self.head_dim
-
-    @property
-    def _key_value(self) -> Count:
-        return 2 * self.batch * self.keys * self.kv_heads * self.head_dim
-
-    def _gemm(self, name: str, rows: Count, columns: Count, depth: Count) -> Gemm:
-        return Gemm(name, rows, columns, depth, self.element, count=self.batch * self.heads)
-
-    def _fused(self, name: str, products: int, tensors: int) -> FlashAttention:
-        seen = self.keys * (0.5 if self.causal else 1.0)
-        traffic = tensors * self.element * (2 * self._query + self._key_value)
-        return FlashAttention(name, self.batch * self.heads, self.queries, seen, self.head_dim, products, traffic)
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,138 +210,6 @@ class Loss:
     def backward(self) -> Kernels:
         """Scale the softmax in place, and convert it."""
         return (Stream(f"{self.name} backward", self.rows * self.vocabulary * (8 + 4 + self.element)),)
-
-
-@dataclass(frozen=True, slots=True)
-class Conv2d:
-    """A two-dimensional convolution."""
-
-    name: str
-    batch: Count
-    inputs: Count
-    outputs: Count
-    height: Count
-    width: Count
-    """Of the output map."""
-    input_area: Count
-    """Height x width of the input map."""
-    kernel_area: Count
-    element: Bytes
-    groups: Count = 1
-    bias: bool = False
-    first: bool = False
-    """The first layer of a network needs no gradient of its input."""
-    input_kept: bool = False
-    """Another op counts the input as saved."""
-    split: Split = "none"
-
-    @property
-    def parameters(self) -> Count:
-        """Filters and biases."""
-        return self.inputs * self.outputs * self.kernel_area // self.groups + self.bias * self.outputs
-
-    @property
-    def saved(self) -> Bytes:
-        """The input."""
-        return self.batch * self.inputs * self.input_area * self.element * (not self.input_kept)
-
-    @property
-    def _traffic(self) -> Bytes:
-        maps = self.batch * (self.inputs * self.input_area + self.outputs * self.height * self.width)
-        return self.element * (maps + self.inputs * self.outputs * self.kernel_area / self.groups)
-
-    def forward(self) -> Kernels:
-        """Output pixels x output channels, over input channels x kernel; PyTorch adds a bias in a pass of its own."""
-        pixels = self.batch * self.height * self.width
-        depth = self.inputs * self.kernel_area / self.groups
-        product = self._implicit(self.name, pixels, self.outputs / self.groups, depth)
-        bias = (Stream(f"{self.name} bias", 2 * pixels * self.outputs * self.element),) if self.bias else ()
-        return (product, *bias)
-
-    def backward(self) -> Kernels:
-        """Gradients of the input (unless it is the image), of the filters and of the bias."""
-        pixels = self.batch * self.height * self.width
-        outputs, depth = self.outputs / self.groups, self.inputs * self.kernel_area / self.groups
-        weight = self._implicit(f"{self.name} weight gradient", depth, outputs, pixels)
-        bias = (Stream(f"{self.name} bias gradient", pixels * self.outputs * self.element),) if self.bias else ()
-        if self.first:
-            return (weight, *bias)
-        area = self.kernel_area * self.height * self.width / self.input_area
-        inputs = self.inputs / self.groups
-        gradient = self._implicit(
-            f"{self.name} input gradient", self.batch * self.input_area, inputs, outputs * area
-        )
-        return (gradient, weight, *bias)
-
-    def _implicit(self, name: str, rows: Count, columns: Count, depth: Count) -> Convolution:
-        dense = self.kernel_area == 9 and self.height * self.width == self.input_area and self.groups == 1
-        return Convolution(name, rows, columns, depth, self._traffic, self.groups, winograd=dense)
-
-
-@dataclass(frozen=True, slots=True)
-class Lstm:
-    """A layer of long short-term memory over a sequence."""
-
-    name: str
-    batch: Count
-    sequence: Count
-    inputs: Count
-    hidden: Count
-    element: Bytes
-    split: Split = "none"
-
-    @property
-    def parameters(self) -> Count:
-        """Four gates, each with input and recurrent weights and two biases."""
-        return 4 * self.hidden * (self.inputs + self.hidden + 2)
-
-    @property
-    def saved(self) -> Bytes:
-        """Input, gates, cell and hidden state at every step."""
-        return self.batch * self.sequence * (self.inputs + 6 * self.hidden) * self.element
-
-    def forward(self) -> Kernels:
-        """The inputs of all steps at once, then one product and one pass over the gates for each step."""
-        gates, rows = 4 * self.hidden, self.batch * self.sequence
-        step = Repeated(Gemm(f"{self.name} step", self.batch, gates, self.hidden, self.element), self.sequence)
-        cell = Repeated(Stream(f"{self.name} cell", self.batch * 7 * self.hidden * self.element), self.sequence)
-        return (Gemm(f"{self.name} inputs", rows, gates, self.inputs, self.element), step, cell)
-
-    def backward(self) -> Kernels:
-        """The steps in reverse; the gradients of all weights at once."""
-        gates, rows = 4 * self.hidden, self.batch * self.sequence
-        step = Repeated(Gemm(f"{self.name} step backward", self.batch, self.hidden, gates, self.element), self.sequence)
-        traffic = self.batch * 14 * self.hidden * self.element
-        return (
-            step,
-            Repeated(Stream(f"{self.name} cell backward", traffic), self.sequence),
-            Gemm(f"{self.name} input gradient", rows, self.inputs, gates, self.element),
-            Gemm(f"{self.name} weight gradient", self.inputs + self.hidden, gates, rows, self.element),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Opaque:
-    """Work that a file states as such: FLOPs and bytes; backward takes twice of both."""
-
-    name: str
-    flops: Count
-    traffic: Bytes
-    parameters: Count = 0
-    split: Split = "none"
-
-    @property
-    def saved(self) -> Bytes:
-        """Half of the traffic: the inputs."""
-        return self.traffic / 2
-
-    def forward(self) -> Kernels:
-        """As stated."""
-        return (Fused(self.name, self.flops, self.traffic),)
-
-    def backward(self) -> Kernels:
-        """Gradients of inputs and weights: twice the forward pass."""
-        return (Fused(f"{self.name} backward", 2 * self.flops, 2 * self.traffic),)
 
 
 Op = Linear | Attention | Norm | Elementwise | Embedding | Loss | Conv2d | Lstm | Opaque

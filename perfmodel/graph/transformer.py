@@ -169,9 +169,7 @@ class _Builder:
         )
 
 
-def transformer(
-    model: Transformer, training: Training, *, microbatch: Count, fused: bool, merged: bool
-) -> Graph:
+def transformer(model: Transformer, training: Training, *, microbatch: Count, fused: bool, merged: bool) -> Graph:
     """Blocks of one microbatch of ``microbatch`` sequences.
 
     Args:

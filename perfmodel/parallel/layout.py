@@ -123,16 +123,26 @@ class _Rules:
         s = self.strategy
         model = s.tp * s.pp * s.cp
         if s.devices and s.dp and s.devices != model * s.dp:
-            yield self.problem("devices", f"{s.devices} is not tp x pp x cp x dp = {model * s.dp}; leave dp out, or give {model * s.dp}")
+            yield self.problem(
+                "devices",
+                f"{s.devices} is not tp x pp x cp x dp = {model * s.dp}; leave dp out, or give {model * s.dp}",
+            )
         elif s.devices and s.devices % model:
-            yield self.problem("devices", f"{s.devices} is no multiple of tp x pp x cp = {model}; nearest that are: {_multiples(s.devices, model)}")
+            yield self.problem(
+                "devices",
+                f"{s.devices} is no multiple of tp x pp x cp = {model}; nearest that are: {_multiples(s.devices, model)}",
+            )
         devices = s.devices or model * (s.dp or 1)
         if devices > self.hardware.reach:
-            yield self.problem("devices", f"{devices} are more than the {self.hardware.reach} that {self.hardware.name} joins")
+            yield self.problem(
+                "devices", f"{devices} are more than the {self.hardware.reach} that {self.hardware.name} joins"
+            )
         group = s.shard_group
         if group and (replicas(s) * s.cp) % group:
             total = replicas(s) * s.cp
-            yield self.problem("shard_group", f"{group} does not divide {total} replicas; nearest that do: {_divisors(group, total)}")
+            yield self.problem(
+                "shard_group", f"{group} does not divide {total} replicas; nearest that do: {_divisors(group, total)}"
+            )
         if s.ep > 1:
             yield self.problem("ep", f"{self.workload.name} has no experts to spread; leave ep at 1")
 
@@ -141,44 +151,67 @@ class _Rules:
         dp = replicas(s)
         if dp and batch % dp:
             place = place_of(batch, Place(f"workload {self.workload.name}"))
-            yield Problem(place, "batch", f"{batch} is not divisible by {dp} data-parallel replicas; nearest that are: {_multiples(batch, dp)}")
+            yield Problem(
+                place,
+                "batch",
+                f"{batch} is not divisible by {dp} data-parallel replicas; nearest that are: {_multiples(batch, dp)}",
+            )
         elif dp and (batch // dp) % s.microbatch:
             share = batch // dp
-            yield self.problem("microbatch", f"{s.microbatch} does not divide the {share} samples of a replica; nearest that do: {_divisors(s.microbatch, share)}")
+            yield self.problem(
+                "microbatch",
+                f"{s.microbatch} does not divide the {share} samples of a replica; nearest that do: {_divisors(s.microbatch, share)}",
+            )
 
     def pipeline_rules(self) -> Iterator[Problem]:
         s, model = self.strategy, self.workload.model
         if not isinstance(model, Transformer) or model.decoder_layers:
             for name in ("pp", "vpp"):
                 if getattr(s, name) > 1:
-                    yield self.problem(name, f"needs a chain of equal layers, which {self.workload.name} is not; leave {name} at 1")
+                    yield self.problem(
+                        name, f"needs a chain of equal layers, which {self.workload.name} is not; leave {name} at 1"
+                    )
             return
         if model.layers % s.pp:
-            yield self.problem("pp", f"{s.pp} does not divide {model.layers} layers; nearest that do: {_divisors(s.pp, model.layers)}")
+            yield self.problem(
+                "pp", f"{s.pp} does not divide {model.layers} layers; nearest that do: {_divisors(s.pp, model.layers)}"
+            )
         elif (model.layers // s.pp) % s.vpp:
             each = model.layers // s.pp
-            yield self.problem("vpp", f"{s.vpp} does not divide the {each} layers of a stage; nearest that do: {_divisors(s.vpp, each)}")
+            yield self.problem(
+                "vpp",
+                f"{s.vpp} does not divide the {each} layers of a stage; nearest that do: {_divisors(s.vpp, each)}",
+            )
         if s.vpp > 1 and s.pp == 1:
             yield self.problem("vpp", "virtual stages need a pipeline; raise pp above 1 or leave vpp at 1")
         if s.vpp > 1 and s.schedule != "1f1b":
             yield self.problem("vpp", f"{s.schedule} has no virtual stages; take schedule 1f1b or leave vpp at 1")
         microbatches = self.workload.training.batch // (replicas(s) * s.microbatch or 1)
         if s.vpp > 1 and s.pp > 1 and microbatches % s.pp:
-            yield self.problem("vpp", f"interleaving needs microbatches ({microbatches}) in multiples of the {s.pp} stages")
+            yield self.problem(
+                "vpp", f"interleaving needs microbatches ({microbatches}) in multiples of the {s.pp} stages"
+            )
 
     def tensor_rules(self, model: Transformer) -> Iterator[Problem]:
         s = self.strategy
         for what, size in (("attention heads", model.heads), ("of the MLP's width", model.ffn)):
             if size % s.tp:
-                yield self.problem("tp", f"{s.tp} does not divide {size} {what}; nearest that do: {_divisors(s.tp, size)}")
+                yield self.problem(
+                    "tp", f"{s.tp} does not divide {size} {what}; nearest that do: {_divisors(s.tp, size)}"
+                )
                 break
         if model.kv_heads is not None and model.kv % s.tp and s.tp % model.kv:
             yield self.problem("tp", f"{s.tp} and {model.kv} heads of keys and values do not divide one another")
         sequence = sequence_of(model, self.workload.training)
         if sequence % s.cp:
-            yield self.problem("cp", f"{s.cp} does not divide a sequence of {sequence} tokens; nearest that do: {_divisors(s.cp, sequence)}")
+            yield self.problem(
+                "cp",
+                f"{s.cp} does not divide a sequence of {sequence} tokens; nearest that do: {_divisors(s.cp, sequence)}",
+            )
         elif s.sequence_parallel and (sequence // s.cp) % s.tp:
-            yield self.problem("sequence_parallel", f"tp {s.tp} does not divide {sequence // s.cp} tokens of a sequence")
+            yield self.problem(
+                "sequence_parallel", f"tp {s.tp} does not divide {sequence // s.cp} tokens of a sequence"
+            )
 
     def other_rules(self) -> Iterator[Problem]:
         for name, neutral in (("tp", 1), ("cp", 1), ("sequence_parallel", False), ("recompute", "none")):
@@ -189,7 +222,11 @@ class _Rules:
         precision, peaks = self.workload.training.precision, self.hardware.device.compute.peak
         if precision not in peaks:
             place = place_of(precision, Place(f"workload {self.workload.name}"))
-            yield Problem(place, "precision", f"{self.hardware.device.name} has no peak for {precision}; it has {', '.join(peaks)}")
+            yield Problem(
+                place,
+                "precision",
+                f"{self.hardware.device.name} has no peak for {precision}; it has {', '.join(peaks)}",
+            )
 
 
 def _divisors(value: int, of: int) -> str:

@@ -43,7 +43,9 @@ def formula_text(formula: Callable[..., Any]) -> FormulaText:
     math = re.search(r"\.\. math::(.*?)(?=\n\S|\nArgs:)", doc, re.DOTALL)
     arguments = re.search(r"\nArgs:\n(.*?)(?=\n\S|\Z)", doc, re.DOTALL)
     reference = re.search(r"\nReferences:\n(.*?)(?=\n\S|\Z)", doc, re.DOTALL)
-    named = re.findall(r"^ {4}(\w+): (.*?)(?=^ {4}\w+: |\Z)", arguments.group(1) if arguments else "", re.MULTILINE | re.DOTALL)
+    named = re.findall(
+        r"^ {4}(\w+): (.*?)(?=^ {4}\w+: |\Z)", arguments.group(1) if arguments else "", re.MULTILINE | re.DOTALL
+    )
     return FormulaText(
         doc.partition("\n")[0],
         " ".join(math.group(1).split()) if math else "",
@@ -56,7 +58,9 @@ def explain_report(prediction: Prediction, name: str | None = None) -> Report:
     """All terms, or those whose name contains ``name``; raises InputError where none does."""
     rows = prediction.terms
     if name is not None:
-        rows = tuple(r for r in rows if r[0].name == name) or tuple(r for r in rows if name.lower() in r[0].name.lower())
+        rows = tuple(r for r in rows if r[0].name == name) or tuple(
+            r for r in rows if name.lower() in r[0].name.lower()
+        )
         if not rows:
             known = [leaf.name for leaf, _, _ in prediction.terms]
             raise InputError([Problem(Place("TERM"), name, f"no term of this name{nearest(name, known)}")])

@@ -45,7 +45,12 @@ def show_report(kind: Kind, name: str | Path) -> Report:
     ]
     values = tuple((r["path"], str(r["value"]), r["place"], r["status"], r["source"]) for r in rows)
     sections = (
-        Section(f"{SINGULAR[kind]}: {getattr(spec, 'name', name)}", ("path", "value", "from", "status", "source"), values, whole=frozenset({0, 2})),
+        Section(
+            f"{SINGULAR[kind]}: {getattr(spec, 'name', name)}",
+            ("path", "value", "from", "status", "source"),
+            values,
+            whole=frozenset({0, 2}),
+        ),
         Section("Sources", ("key", "document"), tuple(sources.items())),
     )
     return Report({"kind": SINGULAR[kind], "name": str(name), "values": rows, "sources": sources}, rows, sections)
@@ -73,4 +78,8 @@ def _origin(value: Any, sources: dict[str, str]) -> dict[str, str]:
     origin = origin_of(value[0] if isinstance(value, list) and value else value)
     if origin is None:
         return {"place": "", "status": "", "source": ""}
-    return {"place": str(origin.place), "status": origin.status, "source": origin.source if origin.source in sources else ""}
+    return {
+        "place": str(origin.place),
+        "status": origin.status,
+        "source": origin.source if origin.source in sources else "",
+    }

@@ -42,17 +42,37 @@ def plot_validation(judged: Sequence[Judged], path: Path) -> None:
     colours = plt.get_cmap("tab20")
     everything: list[float] = []
     for index, one in enumerate(judged):
-        pairs = [(o.step_time / (1 + o.error), o.step_time) for o in one.outcomes if o.counts and o.step_time and o.error is not None and o.metric != "peak_memory"]
+        pairs = [
+            (o.step_time / (1 + o.error), o.step_time)
+            for o in one.outcomes
+            if o.counts and o.step_time and o.error is not None and o.metric != "peak_memory"
+        ]
         if pairs:
             measured, predicted = zip(*pairs, strict=True)
             everything += [*measured, *predicted]
             marker = MARKERS[index // 20 % len(MARKERS)]
-            axes.scatter(measured, predicted, s=10, color=colours(index % 20), marker=marker, label=one.study.name, alpha=0.7, linewidths=0)
+            axes.scatter(
+                measured,
+                predicted,
+                s=10,
+                color=colours(index % 20),
+                marker=marker,
+                label=one.study.name,
+                alpha=0.7,
+                linewidths=0,
+            )
     ends = [min(everything, default=0.1) / 1.5, max(everything, default=10) * 1.5]
     axes.plot(ends, ends, color="0.3", linewidth=0.8)
     below, above = ([end * (1 + side * BAND) for end in ends] for side in (-1, 1))
     axes.fill_between(ends, below, above, color="0.85", zorder=0, label="within 10 %")
-    axes.set(xscale="log", yscale="log", xlabel="measured step time [s]", ylabel="predicted step time [s]", xlim=ends, ylim=ends)
+    axes.set(
+        xscale="log",
+        yscale="log",
+        xlabel="measured step time [s]",
+        ylabel="predicted step time [s]",
+        xlim=ends,
+        ylim=ends,
+    )
     axes.set_aspect("equal")
     axes.legend(fontsize="x-small", loc="center left", bbox_to_anchor=(1.0, 0.5))
     figure.savefig(path, dpi=130)

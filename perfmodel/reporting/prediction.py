@@ -145,7 +145,11 @@ def _mfu(p: Prediction) -> str:
 def _throughput(p: Prediction, devices: int) -> str:
     samples = f"{rate(p.samples_per_second)} samples/s"
     tokens = p.tokens_per_second
-    return samples if tokens is None else f"{samples}, {count(tokens)} tokens/s, {count(tokens / devices)} tokens/s per device"
+    return (
+        samples
+        if tokens is None
+        else f"{samples}, {count(tokens)} tokens/s, {count(tokens / devices)} tokens/s per device"
+    )
 
 
 def _breakdown(p: Prediction) -> Section:

@@ -103,7 +103,9 @@ def _table(report: Report, width: int) -> str:
             console.print(section.lead, markup=False)
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_header=any(section.header))
         for i, name in enumerate(section.header):
-            table.add_column(name, justify="right" if i in section.right else "left", overflow="fold", no_wrap=i in section.whole)
+            table.add_column(
+                name, justify="right" if i in section.right else "left", overflow="fold", no_wrap=i in section.whole
+            )
         for row in section.rows:
             table.add_row(*map(Text, row))
         console.print(table)

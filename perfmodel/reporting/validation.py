@@ -52,13 +52,17 @@ def tables_report(outcomes: Sequence[Outcome]) -> Report:
     tested = {name: summarise([o for o in group if o.split == "test"]) for name, group in groups.items()}
     rows = tuple((name, *_cells(s), *_cells(tested[name])[:3]) for name, s in summaries.items() if s)
     reasons = Counter(o.reason for o in outcomes if not o.counts)
-    records = [{"name": name, **_numbers(s), "test": _numbers(tested[name]) or None} for name, s in summaries.items() if s]
+    records = [
+        {"name": name, **_numbers(s), "test": _numbers(tested[name]) or None} for name, s in summaries.items() if s
+    ]
     header = ("table", "rows", "median", "p90", "bias", "test rows", "median", "p90")
     left = [(str(n), reason) for reason, n in reasons.most_common(MOST_REASONS)]
     rest = sum(reasons.values()) - sum(int(n) for n, _ in left)
     left += [(str(rest), f"{len(reasons) - MOST_REASONS} further reasons, which --format json lists")] if rest else []
     sections = (
-        Section("Time of kernels and collectives, errors in %", header, rows, frozenset(range(1, 8)), frozenset(range(1, 8))),
+        Section(
+            "Time of kernels and collectives, errors in %", header, rows, frozenset(range(1, 8)), frozenset(range(1, 8))
+        ),
         Section("Rows that do not count", ("rows", "reason"), tuple(left), frozenset({0})),
     )
     record = {"schema": 1, "studies": records, "reasons": dict(reasons.most_common())}
@@ -109,9 +113,13 @@ def _studies(title: str, judged: Sequence[Judged], *, memory: bool) -> Section:
         if summary is None:
             continue
         tested = summarise([o for o in one.outcomes if o.split == "test" and (o.metric == "peak_memory") is memory])
-        rows.append((one.study.name, *_cells(summary), *_cells(tested)[:3], *_extra(summary), "" if memory else _budget(one)))
+        rows.append(
+            (one.study.name, *_cells(summary), *_cells(tested)[:3], *_extra(summary), "" if memory else _budget(one))
+        )
     total = summarise([o for one in judged for o in one.outcomes if (o.metric == "peak_memory") is memory])
-    tested = summarise([o for one in judged for o in one.outcomes if (o.metric == "peak_memory") is memory and o.split == "test"])
+    tested = summarise(
+        [o for one in judged for o in one.outcomes if (o.metric == "peak_memory") is memory and o.split == "test"]
+    )
     if len(rows) > 1:
         rows.append(("all", *_cells(total), *_cells(tested)[:3], *_extra(total), ""))
     return Section(title, header, tuple(rows), frozenset(range(1, 10)), frozenset(range(11)))
@@ -140,10 +148,23 @@ def _budget(one: Judged) -> str:
 
 def _worst(outcomes: Sequence[Outcome], count: int) -> Section:
     rows = tuple(
-        (o.id, o.workload, o.hardware, _value(o, o.measured), _value(o, o.predicted or 0.0), f"{100 * (o.error or 0.0):+.1f} %")
+        (
+            o.id,
+            o.workload,
+            o.hardware,
+            _value(o, o.measured),
+            _value(o, o.predicted or 0.0),
+            f"{100 * (o.error or 0.0):+.1f} %",
+        )
         for o in worst(outcomes, count)
     )
-    return Section("Worst cases", ("case", "workload", "hardware", "measured", "predicted", "error"), rows, frozenset({3, 4, 5}), frozenset({0}))
+    return Section(
+        "Worst cases",
+        ("case", "workload", "hardware", "measured", "predicted", "error"),
+        rows,
+        frozenset({3, 4, 5}),
+        frozenset({0}),
+    )
 
 
 def _value(o: Outcome, value: float) -> str:
@@ -170,4 +191,6 @@ def _reasons(judged: Sequence[Judged], count: int) -> Section:
                 reasons[one.study.name, o.reason] += 1
         reasons.update((one.study.name, reason) for _, reason in one.study.skipped)
     rows = tuple((study, str(n), reason) for (study, reason), n in reasons.most_common(count))
-    return Section("Why: the most frequent reasons", ("study", "figures", "reason"), rows, frozenset({1}), frozenset({0}))
+    return Section(
+        "Why: the most frequent reasons", ("study", "figures", "reason"), rows, frozenset({1}), frozenset({0})
+    )

@@ -152,7 +152,9 @@ def unit_size(metric: str, unit: str) -> float:
     base, size = UNITS.get(unit.removesuffix("/s"), ("", 0.0))
     if base and base + "/s" * unit.endswith("/s") == expected:
         return size
-    raise ValueError(f"{unit!r} is no unit of {metric}, which is {'a fraction or in %' if expected == '1' else f'in {expected}'}")
+    raise ValueError(
+        f"{unit!r} is no unit of {metric}, which is {'a fraction or in %' if expected == '1' else f'in {expected}'}"
+    )
 
 
 def read_measurements(path: Path, shown: str = "") -> list[Row]:

@@ -115,13 +115,17 @@ class Workload(SpecFile):
 
     def _transformer_faults(self, model: Transformer) -> Iterator[Fault]:
         if model.head_dim is None and model.hidden % model.heads:
-            yield Fault("model.heads", f"{model.heads} heads do not divide hidden {model.hidden}; give head_dim", model.heads)
+            yield Fault(
+                "model.heads", f"{model.heads} heads do not divide hidden {model.hidden}; give head_dim", model.heads
+            )
         if model.heads % model.kv:
             yield Fault("model.kv_heads", f"{model.kv} does not divide the {model.heads} heads", model.kv_heads)
         if (model.vocabulary is None) == (model.patches is None):
             yield Fault("model", "needs either a vocabulary or patches")
         if model.patches and model.patches.image % model.patches.patch:
-            yield Fault("model.patches.patch", f"does not divide the image of {model.patches.image}", model.patches.patch)
+            yield Fault(
+                "model.patches.patch", f"does not divide the image of {model.patches.image}", model.patches.patch
+            )
         if model.vocabulary and self.training.sequence is None:
             yield Fault("training", "needs a sequence length")
         if model.patches and self.training.sequence is not None:

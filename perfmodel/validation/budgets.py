@@ -53,7 +53,9 @@ def _tighten(one: Judged, today: dt.date) -> bool:
     try:
         path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     except OSError as error:
-        raise InputError([Problem(Place("--update-budgets"), str(path), f"cannot be written: {error.strerror}")]) from error
+        raise InputError(
+            [Problem(Place("--update-budgets"), str(path), f"cannot be written: {error.strerror}")]
+        ) from error
     return True
 
 

@@ -46,6 +46,11 @@ def _group(row: Row) -> str:
 
 
 COLLECTIVES = (
-    Table(frozenset({"collective", "devices", "nodes", "bytes", "time_us", "hardware", "library"}), _group, _machine, collective),
+    Table(
+        frozenset({"collective", "devices", "nodes", "bytes", "time_us", "hardware", "library"}),
+        _group,
+        _machine,
+        collective,
+    ),
 )
 """Kinds of collective tables."""

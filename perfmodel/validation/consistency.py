@@ -32,7 +32,9 @@ def contradiction(times: Sequence[Measurement], prediction: Prediction) -> str:
     reference = list(implied_step_times(times[0], prediction))
     confirmed = False
     for other in times[1:]:
-        gaps = [(abs(b / a - 1), name, b / a - 1) for _, a in reference for name, b in implied_step_times(other, prediction)]
+        gaps = [
+            (abs(b / a - 1), name, b / a - 1) for _, a in reference for name, b in implied_step_times(other, prediction)
+        ]
         gap, name, signed = min(gaps)
         if gap > TOLERANCE and not (confirmed and other.metric not in DIRECT):
             return f"{other.metric} implies a step {100 * signed:+.0f} % off {times[0].metric} ({name} comes nearest)"

@@ -75,7 +75,9 @@ def load_studies(names: Sequence[str] = ()) -> list[Study]:
         except InputError as error:
             problems.extend(error.problems)
     if not (found or problems):
-        problems.append(Problem(Place(str(validation_folder())), "", "holds no studies; name a measurement CSV of your own"))
+        problems.append(
+            Problem(Place(str(validation_folder())), "", "holds no studies; name a measurement CSV of your own")
+        )
     if problems:
         raise InputError(problems)
     return found
@@ -121,13 +123,19 @@ def _mixed(configurations: Iterable[Sequence[Row]]) -> Iterator[Problem]:
             for column in (name for name in HEADER if name not in OF_ONE_FIGURE):
                 if getattr(row.measurement, column) != getattr(first.measurement, column):
                     line, name = first.place.line, row.measurement.configuration
-                    message = f"differs from line {line}, which is of the same configuration {name!r}; give it another id"
+                    message = (
+                        f"differs from line {line}, which is of the same configuration {name!r}; give it another id"
+                    )
                     yield Problem(row.place, column, message)
 
 
 def _skipped(path: Path, shown: str) -> tuple[tuple[str, str], ...]:
     sheet = read_csv(path, shown)
-    missing = [Problem(Place(shown, 1, 1), name, "this column is required") for name in ("id", "reason") if name not in sheet.header]
+    missing = [
+        Problem(Place(shown, 1, 1), name, "this column is required")
+        for name in ("id", "reason")
+        if name not in sheet.header
+    ]
     if missing or sheet.problems:
         raise InputError([*missing, *sheet.problems])
     return tuple((cells["id"], cells["reason"]) for _, cells in sheet.rows)

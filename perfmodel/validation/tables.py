@@ -74,7 +74,9 @@ def number(row: Row, column: str, default: float | None = None) -> float:
     except ValueError:
         raise CellError(column, f"must be a number, not {text!r}") from None
     if not 0 <= value <= LARGEST:
-        raise CellError(column, "must not be negative" if value < 0 else f"must be a number up to {LARGEST:g}, not {text!r}")
+        raise CellError(
+            column, "must not be negative" if value < 0 else f"must be a number up to {LARGEST:g}, not {text!r}"
+        )
     return value
 
 
@@ -118,7 +120,9 @@ def _table(path: Path, kinds: Sequence[Table], hardware: str | None) -> list[Out
     kind = next((t for t in kinds if t.header <= header), None)
     if kind is None:
         lacks = min((t.header - header for t in kinds), key=len)
-        message = f"is no table of a kind that is known here; the nearest also has the columns {', '.join(sorted(lacks))}"
+        message = (
+            f"is no table of a kind that is known here; the nearest also has the columns {', '.join(sorted(lacks))}"
+        )
         raise InputError([Problem(Place(str(path), 1, 1), "", message)])
     outcomes: list[Outcome] = []
     problems = list(sheet.problems)

@@ -116,7 +116,11 @@ CASES: list[tuple[list[str], list[str]]] = [
 
 @pytest.mark.parametrize(("command", "lines"), CASES, ids=[" ".join(command) for command, _ in CASES])
 def test_says_what_is_wrong(
-    command: list[str], lines: list[str], fixtures: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    command: list[str],
+    lines: list[str],
+    fixtures: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(fixtures)
     code = main(command)

@@ -24,7 +24,9 @@ VARIANTS = {"validate_tables": "validate"}
 ROOT = Path(__file__).parents[2]
 
 
-COMMANDS: dict[str, Any] = {str(c.name or getattr(c.callback, "__name__", "")): c.callback for c in app.registered_commands}
+COMMANDS: dict[str, Any] = {
+    str(c.name or getattr(c.callback, "__name__", "")): c.callback for c in app.registered_commands
+}
 
 
 def test_one_command_for_each_function() -> None:

@@ -71,10 +71,15 @@ class TestPage:
                 continue
             assert there.exists(), target
             headings = re.findall(r"^#+ (.+)$", there.read_text(encoding="utf-8"), re.MULTILINE) if anchor else []
-            assert not anchor or anchor in {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+            assert not anchor or anchor in {
+                re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings
+            }
 
     def test_files_that_it_names_exist(self, page: Path) -> None:
-        named = re.findall(r"`((?:docs|hardware|perfmodel|strategies|tests|tools|validation|workloads)/[\w./-]+)`", page.read_text(encoding="utf-8"))
+        named = re.findall(
+            r"`((?:docs|hardware|perfmodel|strategies|tests|tools|validation|workloads)/[\w./-]+)`",
+            page.read_text(encoding="utf-8"),
+        )
         for name in named:
             assert name in WRITTEN_LAST or (ROOT / name).exists(), name
 
@@ -83,7 +88,11 @@ class TestReadme:
     def test_its_test_command_is_what_ci_does(self) -> None:
         """Step by step; only the name of the environment differs, and CI begins by removing it."""
         (command,) = [line for block in blocks(README, "bash") for line in block.splitlines() if "pytest" in line]
-        steps = [line for line in (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")]
+        steps = [
+            line
+            for line in (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
+            if line and not line.startswith("#")
+        ]
         assert steps[:3] == ["set -euo pipefail", 'cd "$(dirname "$0")/.."', "rm -rf .venv-ci"]
         assert [step.replace(".venv-ci", ".venv") for step in steps[3:]] == command.split(" && ")
 
@@ -122,18 +131,28 @@ def test_every_public_module_function_class_and_method_has_a_docstring() -> None
     bare = []
     for path in sorted((ROOT / "perfmodel").rglob("*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
-        bare += [f"{path.relative_to(ROOT)}:{name}" for name, node in [("", tree), *public(tree)] if not ast.get_docstring(node)]  # type: ignore[arg-type]
+        bare += [
+            f"{path.relative_to(ROOT)}:{name}"
+            for name, node in [("", tree), *public(tree)]
+            if not ast.get_docstring(node)
+        ]  # type: ignore[arg-type]
     assert bare == []
 
 
 def test_no_file_knows_this_machine() -> None:
     """Absolute paths of the place where it was written mean nothing elsewhere."""
-    places = re.compile("|".join(rf"(?<![\w.~*/-]){place}/\w" for place in ("/work", "/tmp", "/home/(?!user)", "/root", "/Users")))  # noqa: S108 - looked for
+    places = re.compile(
+        "|".join(rf"(?<![\w.~*/-]){place}/\w" for place in ("/work", "/tmp", "/home/(?!user)", "/root", "/Users"))
+    )  # noqa: S108 - looked for
     told = []
     for path in committed():
         if path != Path(__file__) and path.suffix not in {".png", ".gz"}:
             text = path.read_text(encoding="utf-8")
-            told += [f"{path.relative_to(ROOT)}:{n}: {line[:100]}" for n, line in enumerate(text.splitlines(), 1) if places.search(line)]
+            told += [
+                f"{path.relative_to(ROOT)}:{n}: {line[:100]}"
+                for n, line in enumerate(text.splitlines(), 1)
+                if places.search(line)
+            ]
     assert told == []
 
 

@@ -180,7 +180,9 @@ class TestOutput:
         code, out = run("predict", *JOBS["large"])
         assert code == 1
         assert "DOES NOT FIT" in out
-        assert re.search(r"^warning: does not fit: [\d.]+ [TG]iB more than a device has; \w+ take the most", out, re.MULTILINE)
+        assert re.search(
+            r"^warning: does not fit: [\d.]+ [TG]iB more than a device has; \w+ take the most", out, re.MULTILINE
+        )
         code, out = run("predict", *JOBS["large"], "--format", "json")
         assert (code, json.loads(out)["memory"]["fits"]) == (1, False)
 

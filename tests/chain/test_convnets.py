@@ -91,19 +91,25 @@ class TestShapes:
         [
             (
                 "resnet-50",  # He et al. 2015, Table 1
-                ("64 x 112 x 112, 64 x 56 x 56, 256 x 56 x 56, 256 x 56 x 56, 512 x 28 x 28, 512 x 28 x 28, "
-                "1024 x 14 x 14, 1024 x 14 x 14, 2048 x 7 x 7, 2048 x 7 x 7, 2048 x 1 x 1, 1000 x 1 x 1"),
+                (
+                    "64 x 112 x 112, 64 x 56 x 56, 256 x 56 x 56, 256 x 56 x 56, 512 x 28 x 28, 512 x 28 x 28, "
+                    "1024 x 14 x 14, 1024 x 14 x 14, 2048 x 7 x 7, 2048 x 7 x 7, 2048 x 1 x 1, 1000 x 1 x 1"
+                ),
             ),
             (
                 "alexnet",
-                ("64 x 55 x 55, 64 x 27 x 27, 192 x 27 x 27, 192 x 13 x 13, 384 x 13 x 13, 256 x 13 x 13, "
-                "256 x 6 x 6, 256 x 6 x 6, 4096 x 1 x 1, 4096 x 1 x 1, 1000 x 1 x 1"),
+                (
+                    "64 x 55 x 55, 64 x 27 x 27, 192 x 27 x 27, 192 x 13 x 13, 384 x 13 x 13, 256 x 13 x 13, "
+                    "256 x 6 x 6, 256 x 6 x 6, 4096 x 1 x 1, 4096 x 1 x 1, 1000 x 1 x 1"
+                ),
             ),
             (
                 "inception-v3",  # the comments in Inception3._forward of torchvision
-                ("32 x 149 x 149, 32 x 147 x 147, 64 x 147 x 147, 64 x 73 x 73, 80 x 73 x 73, 192 x 71 x 71, "
-                "192 x 35 x 35, 256 x 35 x 35, 288 x 35 x 35, 768 x 17 x 17, 768 x 17 x 17, 768 x 17 x 17, "
-                "768 x 17 x 17, 768 x 17 x 17, 1280 x 8 x 8, 2048 x 8 x 8, 2048 x 1 x 1, 1000 x 1 x 1"),
+                (
+                    "32 x 149 x 149, 32 x 147 x 147, 64 x 147 x 147, 64 x 73 x 73, 80 x 73 x 73, 192 x 71 x 71, "
+                    "192 x 35 x 35, 256 x 35 x 35, 288 x 35 x 35, 768 x 17 x 17, 768 x 17 x 17, 768 x 17 x 17, "
+                    "768 x 17 x 17, 768 x 17 x 17, 1280 x 8 x 8, 2048 x 8 x 8, 2048 x 1 x 1, 1000 x 1 x 1"
+                ),
             ),
         ],
     )
@@ -322,13 +328,17 @@ class TestBadFiles:
         [
             (
                 "- {conv: 4}\n    - {conv: 4, linear: 10}",
-                ("bad.yaml:12:7: model.layers.1: must be exactly one of conv, linear, pool, residual, branches, "
-                "auxiliary, not conv and linear"),
+                (
+                    "bad.yaml:12:7: model.layers.1: must be exactly one of conv, linear, pool, residual, branches, "
+                    "auxiliary, not conv and linear"
+                ),
             ),
             (
                 "- {kernel: 3}",
-                ("bad.yaml:11:7: model.layers.0: must be exactly one of conv, linear, pool, residual, branches, "
-                "auxiliary"),
+                (
+                    "bad.yaml:11:7: model.layers.0: must be exactly one of conv, linear, pool, residual, branches, "
+                    "auxiliary"
+                ),
             ),
             (
                 "- residual:\n      - {conv: 3}\n      - {pool: max, stride: 2}",
@@ -347,8 +357,10 @@ class TestBadFiles:
             ),
             (
                 "- {conv: 4, repeat: 2}\n    - residual: [{conv: 5}]",
-                ("bad.yaml:12:7: model.layers.1: the residual is 5 x 8 x 8, but its input (there is no shortcut) is "
-                "4 x 8 x 8"),
+                (
+                    "bad.yaml:12:7: model.layers.1: the residual is 5 x 8 x 8, but its input (there is no shortcut) is "
+                    "4 x 8 x 8"
+                ),
             ),
             (
                 "- {residual: [{conv: 5}], shortcut: [{conv: 5, stride: 2}]}",

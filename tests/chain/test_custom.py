@@ -204,8 +204,10 @@ class TestBadFiles:
             (
                 "- {op: matmull, rows: 1}",
                 [
-                    ("bad.yaml:10:8: model.ops.0.op: must be 'matmul', 'conv2d', 'attention', 'norm', 'elementwise', "
-                    "'embedding', 'lstm', 'softmax_loss' or 'custom'; did you mean 'matmul'?")
+                    (
+                        "bad.yaml:10:8: model.ops.0.op: must be 'matmul', 'conv2d', 'attention', 'norm', 'elementwise', "
+                        "'embedding', 'lstm', 'softmax_loss' or 'custom'; did you mean 'matmul'?"
+                    )
                 ],
             ),
         ],

@@ -24,7 +24,9 @@ CLOSE = 1 + 1e-9
 
 
 def hardware(**changes: str) -> Hardware:
-    made: Hardware = find("hardware", MACHINE, {path.replace("__", "."): (text, "--set") for path, text in changes.items()})
+    made: Hardware = find(
+        "hardware", MACHINE, {path.replace("__", "."): (text, "--set") for path, text in changes.items()}
+    )
     return made
 
 
@@ -161,7 +163,9 @@ class TestNetwork:
         alone = {**job, name: 1, "batch": job["batch"] * 16}
         kind = {"tp": "tensor parallel", "cp": "context parallel", "dp": "data parallel"}[name]
         if name == "dp" and job["pp"] > 1:
-            assert {leaf.name for leaf, _, _ in predicted(alone).terms if leaf.kind == kind} == {"tied embedding all-reduce"}
+            assert {leaf.name for leaf, _, _ in predicted(alone).terms if leaf.kind == kind} == {
+                "tied embedding all-reduce"
+            }
         else:
             assert kind not in predicted(alone).kinds
 

@@ -16,7 +16,9 @@ MACHINE = {
 }  # fmt: skip
 
 
-@given(heads=st.integers(1, 500), queries=st.integers(1, 3000), keys=st.integers(1, 9000), width=st.sampled_from([64, 128]))
+@given(
+    heads=st.integers(1, 500), queries=st.integers(1, 3000), keys=st.integers(1, 9000), width=st.sampled_from([64, 128])
+)
 def test_is_the_loop_over_blocks(heads: int, queries: int, keys: int, width: int) -> None:
     """Blocks are dealt to the cores in rounds; each round takes as long as one block."""
     blocks = [min(128, queries)] * (heads * ceil(queries / 128))

@@ -31,7 +31,9 @@ FORMULAS = [
 ]
 every_formula = pytest.mark.parametrize("formula", FORMULAS, ids=lambda f: f.__name__)
 
-ALIASES = [alias for alias in vars(units).values() if any(isinstance(m, Unit) for m in getattr(alias, "__metadata__", ()))]
+ALIASES = [
+    alias for alias in vars(units).values() if any(isinstance(m, Unit) for m in getattr(alias, "__metadata__", ()))
+]
 FACTOR = {"B": 3.0, "FLOP": 5.0, "s": 7.0, "W": 11.0, "J": 77.0, "USD": 13.0, "1": 1.0}
 """How many new units make an old one; J = W s."""
 

@@ -56,7 +56,9 @@ def test_tiles_one_by_one(rows: int, columns: int, depth: int, count: int, tiles
 def test_a_large_product_reaches_the_peak() -> None:
     n = 12 * 128 * 100
     sizes = {"rows": n, "columns": n, "depth": n, "count": 1, "traffic": 6 * n**2}
-    assert tiled_matmul(**sizes, tile_rows=128, tile_columns=128, **IDEAL) == pytest.approx(2 * n**3 / 100e12, rel=1e-12)
+    assert tiled_matmul(**sizes, tile_rows=128, tile_columns=128, **IDEAL) == pytest.approx(
+        2 * n**3 / 100e12, rel=1e-12
+    )
 
 
 def test_a_thin_product_moves_bytes() -> None:
@@ -74,7 +76,5 @@ def test_one_row_more_costs_a_wave() -> None:
 def test_more_shapes_to_choose_from_never_hurt() -> None:
     sizes = {"rows": 300, "columns": 700, "depth": 900, "count": 3, "traffic": 0.0}
     heights, widths = np.array([256, 128, 64]), np.array([128, 128, 64])
-    times = [
-        tiled_matmul(**sizes, tile_rows=heights[:n], tile_columns=widths[:n], **DEVICE) for n in (1, 2, 3)
-    ]
+    times = [tiled_matmul(**sizes, tile_rows=heights[:n], tile_columns=widths[:n], **DEVICE) for n in (1, 2, 3)]
     assert times == sorted(times, reverse=True)

@@ -88,7 +88,16 @@ def test_an_unknown_setting_is_a_mistake_of_the_caller(fixtures: Path) -> None:
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("wheel")
-    call = [sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-build-isolation"]
+    call = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--no-deps",
+        "--no-build-isolation",
+    ]
     subprocess.run([*call, "--wheel-dir", str(made), str(ROOT)], check=True, timeout=120)  # noqa: S603 - ourselves
     (file,) = made.glob("*.whl")
     return file

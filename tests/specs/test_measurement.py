@@ -130,7 +130,11 @@ def read(folder: Path, text: str) -> list[Row]:
 
 @pytest.mark.parametrize(("content", "lines"), BAD.values(), ids=BAD)
 def test_every_fault_at_once_and_nothing_on_standard_output(
-    content: str | bytes, lines: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    content: str | bytes,
+    lines: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "bad.csv").write_bytes(content if isinstance(content, bytes) else content.encode())
@@ -154,13 +158,25 @@ def test_faults_of_all_files_in_one_call(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_what_is_no_file(tmp_path: Path) -> None:
-    for path, message in ((tmp_path, "is a directory, not a CSV file"), (tmp_path / "none.csv", "cannot be read: No such file or directory")):
+    for path, message in (
+        (tmp_path, "is a directory, not a CSV file"),
+        (tmp_path / "none.csv", "cannot be read: No such file or directory"),
+    ):
         with pytest.raises(InputError) as caught:
             read_measurements(path)
         assert str(caught.value) == f"{path}: {message}"
 
 
-@pytest.mark.parametrize("dress", [str, lambda t: "\ufeff" + t, lambda t: t.replace("\n", os.linesep + "\n"), lambda t: t.rstrip(), lambda t: t.replace("\n", "\r\n")])
+@pytest.mark.parametrize(
+    "dress",
+    [
+        str,
+        lambda t: "\ufeff" + t,
+        lambda t: t.replace("\n", os.linesep + "\n"),
+        lambda t: t.rstrip(),
+        lambda t: t.replace("\n", "\r\n"),
+    ],
+)
 def test_a_byte_order_mark_blank_lines_and_other_line_ends_are_no_fault(dress: type[str], tmp_path: Path) -> None:
     (row,) = read(tmp_path, dress(HEAD + GOOD))
     assert (row.measurement.id, row.measurement.value) == ("a", 1.0)

@@ -262,5 +262,7 @@ def test_studies_hold_their_figures_as_one_report(study: Workshop) -> None:
     study.measure(1.05, 0.96)
     study.limit(0.06, 0.06)
     report: Any = api.validate([str(study.cases)]).report.record
-    assert {"name", "cases", "median_absolute_error", "p90_absolute_error", "worst", "budget", "passed"} <= report["studies"][0].keys()
+    assert {"name", "cases", "median_absolute_error", "p90_absolute_error", "worst", "budget", "passed"} <= report[
+        "studies"
+    ][0].keys()
     assert {"id", "metric", "measured", "predicted", "error", "skipped", "reason"} <= report["cases"][0].keys()

@@ -72,7 +72,12 @@ def states(outcomes: list[Outcome]) -> dict[str, str]:
 
 class TestWhatCounts:
     def test_the_most_direct_metric_of_time_whatever_the_order(self, judge: Any, model: Prediction) -> None:
-        found = judge(*(figure(model, metric) for metric in ("hfu", "mfu", "tokens_per_second", "samples_per_second", "step_time")))
+        found = judge(
+            *(
+                figure(model, metric)
+                for metric in ("hfu", "mfu", "tokens_per_second", "samples_per_second", "step_time")
+            )
+        )
         assert {metric for metric, state in states(found).items() if state == "counted"} == {"step_time"}
         assert {o.reason for o in found if o.state == "repeated"} == {"same run as a#step_time"}
 
@@ -96,8 +101,14 @@ class TestWhatCounts:
         assert one.memory.median == pytest.approx(0.75)
 
     def test_a_contradiction_excludes_the_run_but_not_its_memory(self, judge: Any, model: Prediction) -> None:
-        found = judge(figure(model, "step_time"), figure(model, "samples_per_second", 1.25), figure(model, "peak_memory"))
-        assert states(found) == {"step_time": "inconsistent", "samples_per_second": "inconsistent", "peak_memory": "counted"}
+        found = judge(
+            figure(model, "step_time"), figure(model, "samples_per_second", 1.25), figure(model, "peak_memory")
+        )
+        assert states(found) == {
+            "step_time": "inconsistent",
+            "samples_per_second": "inconsistent",
+            "peak_memory": "counted",
+        }
         assert found[-1].reason == "samples_per_second implies a step -20 % off step_time (batch comes nearest)"
 
     def test_rounding_is_no_contradiction(self, judge: Any, model: Prediction) -> None:
@@ -105,7 +116,9 @@ class TestWhatCounts:
         assert states(found) == {"step_time": "counted", "samples_per_second": "repeated"}
 
     def test_how_far_the_model_is_off_is_no_contradiction(self, judge: Any, model: Prediction) -> None:
-        found = judge(figure(model, "step_time", 7), figure(model, "samples_per_second", 1 / 7), figure(model, "mfu", 1 / 7))
+        found = judge(
+            figure(model, "step_time", 7), figure(model, "samples_per_second", 1 / 7), figure(model, "mfu", 1 / 7)
+        )
         assert states(found) == {"step_time": "counted", "samples_per_second": "repeated", "mfu": "repeated"}
 
     def test_a_flop_rate_that_fits_no_convention_excludes_a_run(self, judge: Any, model: Prediction) -> None:
@@ -150,7 +163,9 @@ class TestWhatCounts:
         assert (tokens.state, tokens.reason) == ("inexpressible", "ResNet-50 has no tokens/s")
         assert mfu.counts
 
-    def test_names_are_relative_to_the_csv(self, folder: Path, model: Prediction, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_names_are_relative_to_the_csv(
+        self, folder: Path, model: Prediction, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         inner = folder / "deep" / "down"
         inner.mkdir(parents=True)
         write(inner / "runs.csv", [{**figure(model, "step_time"), "hardware": "../../machine.yaml"}])
@@ -161,7 +176,10 @@ class TestWhatCounts:
     def test_overrides_reach_the_model(self, judge: Any, model: Prediction) -> None:
         plain, slow = judge(
             figure(model, "step_time"),
-            {**figure(model, "step_time", run_id="b"), "overrides": "hardware.device.memory.bandwidth=200 GB/s; strategy.zero=1"},
+            {
+                **figure(model, "step_time", run_id="b"),
+                "overrides": "hardware.device.memory.bandwidth=200 GB/s; strategy.zero=1",
+            },
         )
         assert slow.predicted > plain.predicted
 
@@ -180,11 +198,15 @@ class TestSign:
         assert found.error == pytest.approx(-0.75)
 
     @pytest.mark.parametrize("metric", ["step_time", "tokens_per_second", "mfu"])
-    def test_the_interval_surrounds_the_prediction_and_is_that_of_the_time(self, judge: Any, model: Prediction, metric: str) -> None:
+    def test_the_interval_surrounds_the_prediction_and_is_that_of_the_time(
+        self, judge: Any, model: Prediction, metric: str
+    ) -> None:
         found: Any = judge(figure(model, metric))[0]
         assert found.low < found.predicted < found.high
-        low, high = model.interval
-        assert found.high / found.low == pytest.approx(high / low)
+        low, high = (end / model.step_time for end in model.interval)
+        slow, fast = (found.high, found.low) if metric == "step_time" else (1 / found.low, 1 / found.high)
+        middle = found.predicted if metric == "step_time" else 1 / found.predicted
+        assert (fast, slow) == (pytest.approx(low * middle), pytest.approx(high * middle))
 
 
 def outcome(measured: float, predicted: float, metric: str = "step_time", **more: Any) -> Outcome:
@@ -213,7 +235,14 @@ class TestStatistics:
     def test_of_one(self) -> None:
         found = summarise([outcome(2.0, 1.0)])
         assert found is not None
-        assert (found.median, found.p90, found.bias, found.rank, found.coverage, found.ranked) == (0.5, 0.5, -0.5, None, None, 0)
+        assert (found.median, found.p90, found.bias, found.rank, found.coverage, found.ranked) == (
+            0.5,
+            0.5,
+            -0.5,
+            None,
+            None,
+            0,
+        )
 
     def test_of_none(self) -> None:
         assert summarise([]) is None

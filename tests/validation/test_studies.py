@@ -125,10 +125,14 @@ class TestAll:
                 assert o.low is None or o.high is None or o.predicted is None or o.low <= o.predicted <= o.high, o
 
     def test_every_budget_is_kept(self, judged: list[Judged]) -> None:
-        failed = {one.study.name: one.errors(one.study.budget.rows) for one in judged if one.study.budget and not one.passed}
+        failed = {
+            one.study.name: one.errors(one.study.budget.rows) for one in judged if one.study.budget and not one.passed
+        }
         assert failed == {}
 
     def test_the_page_is_that_of_this_run(self, judged: list[Judged]) -> None:
         if not TOOL.PAGE.is_file():
             pytest.skip("docs/validation.md is not written yet: python tools/validation_page.py")
-        assert TOOL.PAGE.read_text(encoding="utf-8") == TOOL.page(judged), "python tools/validation_page.py writes it again"
+        assert TOOL.PAGE.read_text(encoding="utf-8") == TOOL.page(judged), (
+            "python tools/validation_page.py writes it again"
+        )

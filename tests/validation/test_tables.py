@@ -24,9 +24,10 @@ from perfmodel.formulas.matmul import tiled_matmul
 from perfmodel.formulas.roofline import streaming
 from perfmodel.graph.ops import Attention
 from perfmodel.timeline import duration
+from perfmodel.validation import collectives
 from perfmodel.validation.collectives import COLLECTIVES
 from perfmodel.validation.ops import OPS
-from perfmodel.validation.tables import judge_tables, machines
+from perfmodel.validation.tables import Machines, judge_tables, machines
 
 if TYPE_CHECKING:
     from perfmodel.specs import Hardware
@@ -100,7 +101,9 @@ class TestAsTheFormulasSay:
         """32 maps of 64 x 56 x 28, 128 filters of 5 x 3, every other row: 28 x 28 of output."""
         rows, traffic = 32 * 28 * 28, 2 * (32 * 64 * 56 * 28 + 128 * 64 * 15 + 32 * 128 * 28 * 28)
         fraction = machine.device.efficiency.convolution.fraction
-        expected = self.product(machine, rows=rows, columns=128, depth=64 * 15, count=1, traffic=traffic, fraction=fraction)
+        expected = self.product(
+            machine, rows=rows, columns=128, depth=64 * 15, count=1, traffic=traffic, fraction=fraction
+        )
         assert judge("convolution").predicted == pytest.approx(expected)
 
     def test_attention(self, judge: Any, machine: Hardware) -> None:
@@ -108,7 +111,9 @@ class TestAsTheFormulasSay:
         b, s, h, d = 4, 2048, 16, 128
         processor = Processor(machine.device, "fp16")
         op = Attention("attention", b, s, s, h, h, d, 2, causal=False, fused=True, dropout=False)
-        forward, backward = (float(sum(duration(processor.time(k)) for k in kernels)) for kernels in (op.forward(), op.backward()))
+        forward, backward = (
+            float(sum(duration(processor.time(k)) for k in kernels)) for kernels in (op.forward(), op.backward())
+        )
         assert judge("attention").predicted == pytest.approx(forward)
         assert judge("attention", kind="sdp_bwd").predicted == pytest.approx(backward)
         assert forward > 4 * b * h * s * s * d / machine.device.compute.peak["fp16"]
@@ -118,13 +123,21 @@ class TestAsTheFormulasSay:
     def test_streams(self, judge: Any, machine: Hardware, op: str, group: str) -> None:
         efficiency = machine.device.efficiency
         expected = streaming(
-            traffic=1e8, bandwidth=machine.device.memory.bandwidth, fraction=getattr(efficiency, group).fraction, launch=efficiency.launch.time
+            traffic=1e8,
+            bandwidth=machine.device.memory.bandwidth,
+            fraction=getattr(efficiency, group).fraction,
+            launch=efficiency.launch.time,
         )
         assert judge("stream", op=op).predicted == pytest.approx(float(expected))
 
     @pytest.mark.parametrize(
         ("name", "formula"),
-        [("all_reduce", all_reduce), ("all_gather", ring_all_gather), ("reduce_scatter", ring_all_gather), ("sendrecv", send)],
+        [
+            ("all_reduce", all_reduce),
+            ("all_gather", ring_all_gather),
+            ("reduce_scatter", ring_all_gather),
+            ("sendrecv", send),
+        ],
     )
     def test_collectives_inside_a_host(self, judge: Any, machine: Hardware, name: str, formula: Any) -> None:
         tier = machine.network[0]
@@ -175,7 +188,10 @@ class TestWhatDoesNotCount:
         assert (found.state, found.predicted, found.reason) == ("inexpressible", None, reason)
 
     def test_is_counted_in_the_report(self, tmp_path: Path, fixtures: Path) -> None:
-        rows = [ROWS["gemm"] | change for change in ({}, {"precision": "int4"}, {"precision": "int4"}, {"time_us": ""}, {"m": "512"})]
+        rows = [
+            ROWS["gemm"] | change
+            for change in ({}, {"precision": "int4"}, {"precision": "int4"}, {"time_us": ""}, {"m": "512"})
+        ]
         file = tmp_path / "table.csv"
         file.write_text(table(rows), encoding="utf-8")
         report = api.validate_tables("ops", [file], hardware=str(fixtures / "machine.yaml"))
@@ -209,6 +225,13 @@ class TestMachines:
             (found,) = judge_tables([file], kinds(name))
             assert found.hardware == known
 
+    def test_the_longest_beginning_wins(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        systems = {"Test machine": "dgx-1-p100", "Test": "dgx-2"}
+        monkeypatch.setattr(collectives, "machines", lambda: Machines(devices={}, systems=systems))
+        file = tmp_path / "table.csv"
+        file.write_text(table([ROWS["all-reduce"]]), encoding="utf-8")
+        assert judge_tables([file], COLLECTIVES)[0].hardware == "dgx-1-p100"
+
     def test_the_option_overrides_what_rows_say(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         file = tmp_path / "table.csv"
         file.write_text(table([ROWS["gemm"] | {"device": "NVIDIA H200"}, ROWS["gemm"]]), encoding="utf-8")
@@ -224,7 +247,9 @@ class TestMachines:
         assert main(["validate", "ops", str(file), "--hardware", "dgx-h10"]) == 2
         out, err = capsys.readouterr()
         assert out == ""
-        assert err.startswith("dgx-h10: no hardware of this name in the library, and no such YAML file; did you mean 'dgx-h100'")
+        assert err.startswith(
+            "dgx-h10: no hardware of this name in the library, and no such YAML file; did you mean 'dgx-h100'"
+        )
 
     def test_the_machine_list_is_read_once_and_names_kinds(self) -> None:
         assert machines() is machines()
@@ -298,10 +323,19 @@ class TestFiles:
     @pytest.mark.parametrize(
         ("command", "line"),
         [
-            (["megatron-recompute", "--hardware", "dgx-2"], "--hardware: is for tables of ops and collectives; each row of a measurement CSV names its own"),
-            (["megatron-recompute", "--plot", "nowhere/x.png"], "--plot: nowhere/x.png: cannot be written: no such directory"),
+            (
+                ["megatron-recompute", "--hardware", "dgx-2"],
+                "--hardware: is for tables of ops and collectives; each row of a measurement CSV names its own",
+            ),
+            (
+                ["megatron-recompute", "--plot", "nowhere/x.png"],
+                "--plot: nowhere/x.png: cannot be written: no such directory",
+            ),
             (["megatron-recompute", "--plot", "x.doc"], "--plot: x.doc: a picture ends in .png, .svg or .pdf"),
-            (["systems"], "systems: no study of this name, and no such CSV file; `perfmodel validate` without a name runs all"),
+            (
+                ["systems"],
+                "systems: no study of this name, and no such CSV file; `perfmodel validate` without a name runs all",
+            ),
         ],
     )
     def test_options_that_do_not_fit(self, command: list[str], line: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -309,12 +343,16 @@ class TestFiles:
         assert capsys.readouterr() == ("", line + "\n")
 
 
-CELLS = st.sampled_from(["", "0", "1", "3", "0.5", "1e18", "1e-300", "-1", "nan", "inf", "x", "fwd", "fp16", "fp32", "\u0663", " 7 ", "1_0"])
+CELLS = st.sampled_from(
+    ["", "0", "1", "3", "0.5", "1e18", "1e-300", "-1", "nan", "inf", "x", "fwd", "fp16", "fp32", "\u0663", " 7 ", "1_0"]
+)
 
 
 @pytest.mark.parametrize("name", ROWS)
 @given(data=st.data())
-def test_whatever_stands_in_the_cells(name: str, data: st.DataObject, fixtures: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_whatever_stands_in_the_cells(
+    name: str, data: st.DataObject, fixtures: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     """A fault is told, or the row is predicted or excluded with a reason; nothing breaks, and no time is no number."""
     columns = data.draw(st.lists(st.sampled_from(sorted(ROWS[name])), max_size=4))
     row = ROWS[name] | {column: data.draw(CELLS) for column in columns}
@@ -333,10 +371,12 @@ def test_whatever_stands_in_the_cells(name: str, data: st.DataObject, fixtures: 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the shared data folder is not beside the checkout")
 def test_published_tables_are_read_whole_and_thousands_of_rows_count() -> None:
     ops = judge_tables([SHARED / "kernels" / "gemm.csv.gz"], OPS)
-    collectives = judge_tables([SHARED / "collectives" / f"collectives{more}.csv.gz" for more in ("", "_more")], COLLECTIVES)
+    messages = judge_tables(
+        [SHARED / "collectives" / f"collectives{more}.csv.gz" for more in ("", "_more")], COLLECTIVES
+    )
     assert len(ops) > 40_000
-    assert len(collectives) > 20_000
-    for outcomes, least in ((ops, 10_000), (collectives, 5_000)):
+    assert len(messages) > 20_000
+    for outcomes, least in ((ops, 10_000), (messages, 5_000)):
         counted = [o for o in outcomes if o.counts]
         assert len(counted) > least
         assert all(o.reason for o in outcomes if not o.counts)

@@ -1,0 +1,105 @@
+"""The core of attention, fused or through memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from perfmodel.graph.kernels import FlashAttention, Gemm, Stream
+from perfmodel.units import Bytes, Count
+
+if TYPE_CHECKING:
+    from perfmodel.graph.split import Kernels, Split
+
+
+@dataclass(frozen=True, slots=True)
+class Attention:
+    """The core of attention: scores, softmax, dropout, weighted sum of the values."""
+
+    name: str
+    batch: Count
+    queries: Count
+    keys: Count
+    heads: Count
+    kv_heads: Count
+    head_dim: Count
+    element: Bytes
+    causal: bool
+    fused: bool
+    dropout: bool
+    merged: bool = True
+    """Scale, mask and softmax are one kernel; else the scores cross memory for each of them."""
+    split: Split = "heads"
+    saved_over: Count = 1
+    """Ranks that share the saved keys and values."""
+
+    @property
+    def parameters(self) -> Count:
+        """None: the projections are `Linear`."""
+        return 0
+
+    @property
+    def scores(self) -> Count:
+        """Elements of the score matrices."""
+        return self.batch * self.heads * self.queries * self.keys
+
+    @property
+    def saved(self) -> Bytes:
+        """Queries, keys, values and either the scores or the output with its normaliser."""
+        query, key_value = self._query * self.element, self._key_value * self.element / self.saved_over
+        if self.fused:
+            return query + key_value + query + 4 * self.batch * self.heads * self.queries
+        return query + key_value + self.scores * (self.element * (1 + self.dropout) + self.dropout)
+
+    @property
+    def recomputable(self) -> Bytes:
+        """What selective recomputation drops: everything between the scores and the output."""
+        return 0 if self.fused else self.scores * (self.element * (1 + self.dropout) + self.dropout)
+
+    def forward(self) -> Kernels:
+        """Fused in one kernel, or through memory; unfused, the heads of the output are put side by side again."""
+        if self.fused:
+            return (self._fused(self.name, products=2, tensors=1),)
+        softmax = Stream("softmax", 2 * self.element * self.scores, reduces=True)
+        scale = () if self.merged else (Stream("attention scale and mask", 4 * self.element * self.scores),)
+        dropout = (Stream("attention dropout", (2 * self.element + 1) * self.scores),) if self.dropout else ()
+        scores = self._gemm("attention scores", self.queries, self.keys, self.head_dim)
+        context = self._gemm("attention context", self.queries, self.head_dim, self.keys)
+        return (scores, *scale, softmax, *dropout, context, Stream("attention layout", 2 * self.element * self._query))
+
+    def backward(self) -> Kernels:
+        """Four products, and softmax and dropout backwards; fused kernels recompute the scores.
+
+        Unfused, the gradients of queries and keys are scaled, and those of all three joined to one.
+        """
+        if self.fused:
+            return (self._fused(f"{self.name} backward", products=5, tensors=2),)
+        q, k, d = self.queries, self.keys, self.head_dim
+        dropout = (Stream("attention dropout backward", (2 * self.element + 1) * self.scores),) if self.dropout else ()
+        scale = () if self.merged else (Stream("attention scale backward", 2 * self.element * self.scores),)
+        return (
+            self._gemm("attention context gradient", q, k, d),
+            self._gemm("attention value gradient", k, d, q),
+            *dropout,
+            Stream("softmax backward", 3 * self.element * self.scores, reduces=True),
+            *scale,
+            self._gemm("attention query gradient", q, d, k),
+            self._gemm("attention key gradient", k, d, q),
+            Stream("attention layout backward", 2 * self.element * (2 * self._query + 1.5 * self._key_value)),
+        )
+
+    @property
+    def _query(self) -> Count:
+        return self.batch * self.queries * self.heads * self.head_dim
+
+    @property
+    def _key_value(self) -> Count:
+        return 2 * self.batch * self.keys * self.kv_heads * self.head_dim
+
+    def _gemm(self, name: str, rows: Count, columns: Count, depth: Count) -> Gemm:
+        return Gemm(name, rows, columns, depth, self.element, count=self.batch * self.heads)
+
+    def _fused(self, name: str, products: int, tensors: int) -> FlashAttention:
+        seen = self.keys * (0.5 if self.causal else 1.0)
+        traffic = tensors * self.element * (2 * self._query + self._key_value)
+        return FlashAttention(name, self.batch * self.heads, self.queries, seen, self.head_dim, products, traffic)

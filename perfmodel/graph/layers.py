@@ -1,0 +1,142 @@
+"""Convolutions, recurrences, and work that a file states as such."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from perfmodel.graph.kernels import Convolution, Fused, Gemm, Repeated, Stream
+from perfmodel.units import Bytes, Count
+
+if TYPE_CHECKING:
+    from perfmodel.graph.split import Kernels, Split
+
+
+@dataclass(frozen=True, slots=True)
+class Conv2d:
+    """A two-dimensional convolution."""
+
+    name: str
+    batch: Count
+    inputs: Count
+    outputs: Count
+    height: Count
+    width: Count
+    """Of the output map."""
+    input_area: Count
+    """Height x width of the input map."""
+    kernel_area: Count
+    element: Bytes
+    groups: Count = 1
+    bias: bool = False
+    first: bool = False
+    """The first layer of a network needs no gradient of its input."""
+    input_kept: bool = False
+    """Another op counts the input as saved."""
+    split: Split = "none"
+
+    @property
+    def parameters(self) -> Count:
+        """Filters and biases."""
+        return self.inputs * self.outputs * self.kernel_area // self.groups + self.bias * self.outputs
+
+    @property
+    def saved(self) -> Bytes:
+        """The input."""
+        return self.batch * self.inputs * self.input_area * self.element * (not self.input_kept)
+
+    @property
+    def _traffic(self) -> Bytes:
+        maps = self.batch * (self.inputs * self.input_area + self.outputs * self.height * self.width)
+        return self.element * (maps + self.inputs * self.outputs * self.kernel_area / self.groups)
+
+    def forward(self) -> Kernels:
+        """Output pixels x output channels, over input channels x kernel; PyTorch adds a bias in a pass of its own."""
+        pixels = self.batch * self.height * self.width
+        depth = self.inputs * self.kernel_area / self.groups
+        product = self._implicit(self.name, pixels, self.outputs / self.groups, depth)
+        bias = (Stream(f"{self.name} bias", 2 * pixels * self.outputs * self.element),) if self.bias else ()
+        return (product, *bias)
+
+    def backward(self) -> Kernels:
+        """Gradients of the input (unless it is the image), of the filters and of the bias."""
+        pixels = self.batch * self.height * self.width
+        outputs, depth = self.outputs / self.groups, self.inputs * self.kernel_area / self.groups
+        weight = self._implicit(f"{self.name} weight gradient", depth, outputs, pixels)
+        bias = (Stream(f"{self.name} bias gradient", pixels * self.outputs * self.element),) if self.bias else ()
+        if self.first:
+            return (weight, *bias)
+        area = self.kernel_area * self.height * self.width / self.input_area
+        inputs = self.inputs / self.groups
+        gradient = self._implicit(f"{self.name} input gradient", self.batch * self.input_area, inputs, outputs * area)
+        return (gradient, weight, *bias)
+
+    def _implicit(self, name: str, rows: Count, columns: Count, depth: Count) -> Convolution:
+        dense = self.kernel_area == 9 and self.height * self.width == self.input_area and self.groups == 1
+        return Convolution(name, rows, columns, depth, self._traffic, self.groups, winograd=dense)
+
+
+@dataclass(frozen=True, slots=True)
+class Lstm:
+    """A layer of long short-term memory over a sequence."""
+
+    name: str
+    batch: Count
+    sequence: Count
+    inputs: Count
+    hidden: Count
+    element: Bytes
+    split: Split = "none"
+
+    @property
+    def parameters(self) -> Count:
+        """Four gates, each with input and recurrent weights and two biases."""
+        return 4 * self.hidden * (self.inputs + self.hidden + 2)
+
+    @property
+    def saved(self) -> Bytes:
+        """Input, gates, cell and hidden state at every step."""
+        return self.batch * self.sequence * (self.inputs + 6 * self.hidden) * self.element
+
+    def forward(self) -> Kernels:
+        """The inputs of all steps at once, then one product and one pass over the gates for each step."""
+        gates, rows = 4 * self.hidden, self.batch * self.sequence
+        step = Repeated(Gemm(f"{self.name} step", self.batch, gates, self.hidden, self.element), self.sequence)
+        cell = Repeated(Stream(f"{self.name} cell", self.batch * 7 * self.hidden * self.element), self.sequence)
+        return (Gemm(f"{self.name} inputs", rows, gates, self.inputs, self.element), step, cell)
+
+    def backward(self) -> Kernels:
+        """The steps in reverse; the gradients of all weights at once."""
+        gates, rows = 4 * self.hidden, self.batch * self.sequence
+        step = Repeated(Gemm(f"{self.name} step backward", self.batch, self.hidden, gates, self.element), self.sequence)
+        traffic = self.batch * 14 * self.hidden * self.element
+        return (
+            step,
+            Repeated(Stream(f"{self.name} cell backward", traffic), self.sequence),
+            Gemm(f"{self.name} input gradient", rows, self.inputs, gates, self.element),
+            Gemm(f"{self.name} weight gradient", self.inputs + self.hidden, gates, rows, self.element),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Opaque:
+    """Work that a file states as such: FLOPs and bytes; backward takes twice of both."""
+
+    name: str
+    flops: Count
+    traffic: Bytes
+    parameters: Count = 0
+    split: Split = "none"
+
+    @property
+    def saved(self) -> Bytes:
+        """Half of the traffic: the inputs."""
+        return self.traffic / 2
+
+    def forward(self) -> Kernels:
+        """As stated."""
+        return (Fused(self.name, self.flops, self.traffic),)
+
+    def backward(self) -> Kernels:
+        """Gradients of inputs and weights: twice the forward pass."""
+        return (Fused(f"{self.name} backward", 2 * self.flops, 2 * self.traffic),)
