@@ -92,7 +92,7 @@ class Prediction:
     def interval(self) -> tuple[float, float]:
         """Where the measured step lies with 80 % probability, by the errors that the constants state."""
         exposed = {kind: seen for kind, (_, seen) in self.kinds.items()}
-        return interval(self.step_time, exposed, self.hardware)
+        return interval(self.step_time, exposed, self.hardware, self.strategy.framework)
 
     def flops(self, convention: Convention = "full-attention") -> float:
         """FLOP of the step over all devices, recomputation left out."""

@@ -11,9 +11,12 @@ if TYPE_CHECKING:
 
     from perfmodel.specs import Hardware
     from perfmodel.specs.common import Group
+    from perfmodel.specs.strategy import Framework
 
 STATED = {"datasheet": 0.15, "published": 0.10, "measured": 0.05, "fitted": 0.10, "assumed": 0.25}
 """Relative standard error of a term whose constants have this status and state no error (assumed)."""
+UNKNOWN_FRAMEWORK = 0.25
+"""Median relative error that is assumed for software without a record: that of all presets together."""
 SHARED = 0.05
 """Relative standard error that every prediction has: two measurements of one configuration by one team
 differ by 8 to 10 % (530B and 1T of arXiv:2205.05198 and arXiv:2104.04473), so 5 % for each."""
@@ -23,17 +26,22 @@ QUANTILE_80 = 1.2816
 """Standard deviations on each side that hold 80 % of a normal distribution."""
 
 
-def interval(step_time: float, exposed: Mapping[str, float], hardware: Hardware) -> tuple[float, float]:
+def interval(
+    step_time: float, exposed: Mapping[str, float], hardware: Hardware, framework: Framework | None
+) -> tuple[float, float]:
     """Low and high end of the 80 % interval of the step time.
 
-    Terms of one kind err together, kinds err independently; the logarithm of the step is taken as normal.
+    Terms of one kind err together; kinds, and the software as a whole, err independently. The logarithm of the step is
+    taken as normal.
 
     Args:
         step_time: predicted.
         exposed: seconds of it by kind of term.
         hardware: whose groups state their errors.
+        framework: whose record on measured jobs says how far its habits are known.
     """
-    variance = SHARED**2 + sum((time / step_time * _error(kind, hardware)) ** 2 for kind, time in exposed.items())
+    record = (framework.error if framework else None) or UNKNOWN_FRAMEWORK
+    variance = SHARED**2 + (record * MEDIAN_TO_DEVIATION) ** 2 + sum((time / step_time * _error(kind, hardware)) ** 2 for kind, time in exposed.items())
     spread = float(np.exp(QUANTILE_80 * np.sqrt(variance)))
     return step_time / spread, step_time * spread
 

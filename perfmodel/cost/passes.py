@@ -45,7 +45,7 @@ class Passes:
 
     def _launched(self, part: Serial) -> Part:
         """A pass, beside the host that launches its kernels."""
-        if self.framework is None:
+        if self.framework is None or self.framework.dispatch is None:
             return part
         host = term("dispatch", dispatch, kind="host", launches=launches(part), time=self.framework.dispatch)
         return Overlap(part.name, (part, host))

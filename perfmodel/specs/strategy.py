@@ -23,11 +23,11 @@ Overlap = Literal["none", "backward"]
 
 
 class Framework(Group):
-    """The software that runs the job."""
+    """The software that runs the job; its `error` is the median over calibration rows of the studies that ran it."""
 
     name: Text
-    dispatch: Seconds
-    """Of the host, to launch one kernel or collective; compiled graphs launch many at once."""
+    dispatch: Seconds | None = None
+    """Of the host, to launch one kernel or collective; None takes it to be fast enough, as with compiled graphs."""
 
 
 class Strategy(Spec):
@@ -39,7 +39,7 @@ class Strategy(Spec):
     sources: dict[str, str] = Field(default_factory=dict)
 
     framework: Framework | None = None
-    """None leaves the host out: it is taken to be fast enough."""
+    """None leaves the host out, and makes a prediction less sure."""
 
     devices: Degree | None = None
     """Devices of the job; default tp x pp x cp x dp."""

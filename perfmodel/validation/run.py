@@ -101,16 +101,15 @@ def _map(tasks: list[_Task], *, parallel: bool) -> Iterator[tuple[int, int, list
     if not parallel:
         yield from map(_work, tasks)
         return
-    with ProcessPoolExecutor(max_workers=os.cpu_count(), initializer=_ignore_interrupts) as pool:
+    pool = ProcessPoolExecutor(max_workers=os.cpu_count(), initializer=_ignore_interrupts)
+    try:
         waiting: set[Future[tuple[int, int, list[Outcome]]]] = {pool.submit(_work, task) for task in tasks}
-        try:
-            while waiting:
-                ready, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-                for future in ready:
-                    yield future.result()
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+        while waiting:
+            ready, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+            for future in ready:
+                yield future.result()
+    finally:
+        pool.shutdown(cancel_futures=True)  # once: a second call, as of `with`, would take the cancelling back
 
 
 def _ignore_interrupts() -> None:
