@@ -18,7 +18,20 @@ HardwareName = Annotated[str, typer.Argument(metavar="HARDWARE", help="Library n
 FormatName = Annotated[
     Literal["table", "json", "csv", "markdown"], typer.Option("--format", help="How to write the result.")
 ]
-OutputFile = Annotated[Path | None, typer.Option("--output", help="Write here instead of to standard output.")]
+
+
+def _writable(output: Path | None) -> Path | None:
+    """Refuse a folder that is not there before the work, not after it."""
+    if output is not None and not output.parent.is_dir():
+        from perfmodel.errors import InputError, Place, Problem
+
+        raise InputError([Problem(Place("--output"), str(output), f"there is no folder {output.parent}")])
+    return output
+
+
+OutputFile = Annotated[
+    Path | None, typer.Option("--output", help="Write here instead of to standard output.", callback=_writable)
+]
 
 
 def _text(name: str, metavar: str, help_text: str) -> Any:

@@ -41,7 +41,11 @@ def interval(
         framework: whose record on measured jobs says how far its habits are known.
     """
     record = (framework.error if framework else None) or UNKNOWN_FRAMEWORK
-    variance = SHARED**2 + (record * MEDIAN_TO_DEVIATION) ** 2 + sum((time / step_time * _error(kind, hardware)) ** 2 for kind, time in exposed.items())
+    variance = (
+        SHARED**2
+        + (record * MEDIAN_TO_DEVIATION) ** 2
+        + sum((time / step_time * _error(kind, hardware)) ** 2 for kind, time in exposed.items())
+    )
     spread = float(np.exp(QUANTILE_80 * np.sqrt(variance)))
     return step_time / spread, step_time * spread
 

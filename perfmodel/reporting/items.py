@@ -45,7 +45,11 @@ def show_report(kind: Kind, name: str | Path) -> Report:
         for path, value in _leaves(source.data, "")
         if not path.startswith("sources.") and path.rpartition(".")[2] not in {"source", "status"}
     ]
-    values = tuple((r["path"], str(r["value"]), r["place"], r["status"], r["source"]) for r in rows if not r["path"].endswith(WORDS))
+    values = tuple(
+        (r["path"], str(r["value"]), r["place"], r["status"], r["source"])
+        for r in rows
+        if not r["path"].endswith(WORDS)
+    )
     sections = (
         Section(
             f"{SINGULAR[kind]}: {getattr(spec, 'name', name)}",

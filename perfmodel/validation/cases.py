@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from perfmodel.errors import InputError, Problem
-from perfmodel.job import load_job
+from perfmodel.job import Job, load_job
 from perfmodel.library import library_name
 from perfmodel.prediction import Prediction, predict
 from perfmodel.specs.measurement import DIRECTNESS, METRIC_UNIT
@@ -74,8 +74,9 @@ def judge(rows: Sequence[Row], study: str, folder: Path) -> list[Outcome]:
     The most direct metric of time that the model knows counts, and memory; further metrics of time repeat it
     and only serve to check the source against itself.
     """
+    job = job_of(rows[0], folder)
     try:
-        prediction = predict_row(rows[0], folder)
+        prediction = predict(job.workload, job.hardware, job.strategy)
     except InputError as error:
         reason = error.problems[0]
         return [_outcome(row, study, None, "inexpressible", f"{reason.path}: {reason.message}") for row in rows]
@@ -96,17 +97,22 @@ def judge(rows: Sequence[Row], study: str, folder: Path) -> list[Outcome]:
     return outcomes
 
 
-def predict_row(row: Row, folder: Path) -> Prediction:
-    """The prediction of one row; names are of the library, or paths relative to ``folder``."""
+def job_of(row: Row, folder: Path) -> Job:
+    """The job of one row; names are of the library, or paths relative to ``folder``.
+
+    Raises InputError, at the row, for settings and overrides that no spec takes.
+    """
     m = row.measurement
-    job = load_job(
-        library_name("workloads", m.workload, folder),
-        library_name("hardware", m.hardware, folder),
-        library_name("strategies", m.strategy, folder) if m.strategy else None,
-        m.settings,
-        m.sets,
-    )
-    return predict(job.workload, job.hardware, job.strategy)
+    try:
+        return load_job(
+            library_name("workloads", m.workload, folder),
+            library_name("hardware", m.hardware, folder),
+            library_name("strategies", m.strategy, folder) if m.strategy else None,
+            m.settings,
+            m.sets,
+        )
+    except InputError as error:
+        raise InputError(Problem(row.place, str(p.place), f"{p.path}: {p.message}") for p in error.problems) from error
 
 
 def unknown_names(rows: Sequence[Row], folder: Path) -> list[Problem]:

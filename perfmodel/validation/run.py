@@ -8,6 +8,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from perfmodel.errors import InputError, Problem
 from perfmodel.validation.cases import Outcome, judge
 from perfmodel.validation.statistics import Summary, summarise
 
@@ -66,7 +67,8 @@ def keeps(budget: Budget, reached: Summary | None) -> bool:
 def validate(studies: Sequence[Study], progress: Callable[[int, int], None] | None = None) -> list[Judged]:
     """Judge every case; ``progress`` is told how many configurations are done, of how many.
 
-    Ctrl-C stops the work and returns the studies that are complete.
+    Ctrl-C stops the work and returns the studies that are complete. Raises InputError with the overrides of all rows
+    that no spec takes; that a strategy cannot be laid out is an outcome.
     """
     tasks = [
         (index, study.name, study.folder, study.configurations[start : start + CHUNK])
@@ -77,9 +79,11 @@ def validate(studies: Sequence[Study], progress: Callable[[int, int], None] | No
     found: list[list[Outcome]] = [[] for _ in studies]
     missing = [sum(1 for task in tasks if task[0] == index) for index in range(len(studies))]
     done = 0
+    problems: list[Problem] = []
     try:
-        for index, size, outcomes in _map(tasks, parallel=total > FEW):
+        for index, size, outcomes, wrong in _map(tasks, parallel=total > FEW):
             found[index].extend(outcomes)
+            problems.extend(wrong)
             missing[index] -= 1
             done += size
             if progress:
@@ -87,6 +91,8 @@ def validate(studies: Sequence[Study], progress: Callable[[int, int], None] | No
     except KeyboardInterrupt:
         if not any(left == 0 for left in missing):
             raise
+    if problems:
+        raise InputError(sorted(problems, key=lambda p: (p.place.file, p.place.line)))
     return [
         Judged(study, tuple(sorted(outcomes, key=lambda o: o.id)))
         for study, outcomes, left in zip(studies, found, missing, strict=True)
@@ -95,21 +101,22 @@ def validate(studies: Sequence[Study], progress: Callable[[int, int], None] | No
 
 
 _Task = tuple[int, str, "Path", tuple[tuple["Row", ...], ...]]
+_Done = tuple[int, int, list[Outcome], list["Problem"]]
 
 
-def _map(tasks: list[_Task], *, parallel: bool) -> Iterator[tuple[int, int, list[Outcome]]]:
+def _map(tasks: list[_Task], *, parallel: bool) -> Iterator[_Done]:
     if not parallel:
         yield from map(_work, tasks)
         return
     pool = ProcessPoolExecutor(max_workers=os.cpu_count(), initializer=_ignore_interrupts)
     try:
-        waiting: set[Future[tuple[int, int, list[Outcome]]]] = {pool.submit(_work, task) for task in tasks}
+        waiting: set[Future[_Done]] = {pool.submit(_work, task) for task in tasks}
         while waiting:
             ready, waiting = wait(waiting, return_when=FIRST_COMPLETED)
             for future in ready:
                 yield future.result()
     finally:
-        pool.shutdown(cancel_futures=True)  # once: a second call, as of `with`, would take the cancelling back
+        pool.shutdown(cancel_futures=True)  # once: a second call, as of `with`, may take the cancelling back
 
 
 def _ignore_interrupts() -> None:
@@ -117,7 +124,13 @@ def _ignore_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _work(task: _Task) -> tuple[int, int, list[Outcome]]:
+def _work(task: _Task) -> _Done:
     index, name, folder, configurations = task
-    outcomes = [outcome for rows in configurations for outcome in judge(rows, name, folder)]
-    return index, len(configurations), outcomes
+    outcomes: list[Outcome] = []
+    problems: list[Problem] = []
+    for rows in configurations:
+        try:
+            outcomes.extend(judge(rows, name, folder))
+        except InputError as error:
+            problems.extend(error.problems)
+    return index, len(configurations), outcomes, problems

@@ -110,7 +110,7 @@ CASES: list[tuple[list[str], list[str]]] = [
         ["list", "machines"],
         ["perfmodel: Invalid value for 'KIND': 'machines' is not one of 'hardware', 'workloads', 'strategies'; see perfmodel list --help"],
     ),
-    ([*GPT, "--output", "nowhere/report.json"], ["--output: nowhere/report.json: cannot be written: No such file or directory"]),
+    ([*GPT, "--output", "nowhere/report.json"], ["--output: nowhere/report.json: there is no folder nowhere"]),
 ]  # fmt: skip
 
 

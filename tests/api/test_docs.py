@@ -9,11 +9,15 @@ import re
 import shlex
 import subprocess
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from perfmodel.cli.app import app
 from perfmodel.library import names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[2]
 TOOL = importlib.import_module("tools.docs")
@@ -22,6 +26,8 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 BLOCK = re.compile(r"```(\w*)\n(.*?)```", re.DOTALL)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+PLACES = re.compile(r"(?<![\w.~*/-])/(work|tmp|home/(?!user)|root|Users)/\w")
+"""Where somebody's own files are."""
 WRITTEN_LAST = {"docs/validation.md", "docs/images/validation.png"}
 """By tools/validation_page.py, from a run of all studies."""
 
@@ -116,34 +122,27 @@ class TestReadme:
         assert word in {str(c.name or getattr(c.callback, "__name__", "")) for c in app.registered_commands}
 
 
-def public(tree: ast.AST, prefix: str = "") -> list[tuple[str, ast.AST]]:
-    """Functions, methods and classes whose names do not begin with an underscore."""
-    found: list[tuple[str, ast.AST]] = []
-    for child in ast.iter_child_nodes(tree):
+Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def public(tree: Documented, name: str = "") -> Iterator[tuple[str, Documented]]:
+    """A module with its functions, classes and methods whose names do not begin with an underscore."""
+    yield name, tree
+    for child in ast.iter_child_nodes(tree) if isinstance(tree, ast.Module | ast.ClassDef) else ():
         if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and not child.name.startswith("_"):
-            found.append((f"{prefix}{child.name}", child))
-            if isinstance(child, ast.ClassDef):
-                found += public(child, f"{prefix}{child.name}.")
-    return found
+            yield from public(child, f"{name}:{child.name}")
 
 
 def test_every_public_module_function_class_and_method_has_a_docstring() -> None:
     bare = []
     for path in sorted((ROOT / "perfmodel").rglob("*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
-        bare += [
-            f"{path.relative_to(ROOT)}:{name}"
-            for name, node in [("", tree), *public(tree)]
-            if not ast.get_docstring(node)
-        ]  # type: ignore[arg-type]
+        bare += [name for name, node in public(tree, str(path.relative_to(ROOT))) if not ast.get_docstring(node)]
     assert bare == []
 
 
 def test_no_file_knows_this_machine() -> None:
     """Absolute paths of the place where it was written mean nothing elsewhere."""
-    places = re.compile(
-        "|".join(rf"(?<![\w.~*/-]){place}/\w" for place in ("/work", "/tmp", "/home/(?!user)", "/root", "/Users"))
-    )  # noqa: S108 - looked for
     told = []
     for path in committed():
         if path != Path(__file__) and path.suffix not in {".png", ".gz"}:
@@ -151,7 +150,7 @@ def test_no_file_knows_this_machine() -> None:
             told += [
                 f"{path.relative_to(ROOT)}:{n}: {line[:100]}"
                 for n, line in enumerate(text.splitlines(), 1)
-                if places.search(line)
+                if PLACES.search(line)
             ]
     assert told == []
 

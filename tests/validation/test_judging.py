@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import shutil
+import time
+from multiprocessing import get_start_method
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +13,7 @@ import pytest
 from scipy import stats
 
 from perfmodel import api
+from perfmodel.errors import InputError
 from perfmodel.reporting.validation import validation_report
 from perfmodel.validation import run
 from perfmodel.validation.cases import METRICS, Outcome
@@ -141,7 +144,6 @@ class TestWhatCounts:
         [
             ({"tp": 5}, "devices: 16 is no multiple of tp x pp x cp = 5; nearest that are: 15 and 20"),
             ({"precision": "fp8"}, "precision: Testium has no peak for fp8; it has fp32, fp16, bf16"),
-            ({"overrides": "strategy.tpp=2"}, "tpp: unknown key; did you mean 'tp' or 'pp' or 'vpp'?"),
         ],
     )
     def test_what_the_model_cannot_express_is_told_with_the_reason(
@@ -150,6 +152,10 @@ class TestWhatCounts:
         found = judge({**figure(model, "step_time"), **change}, {**figure(model, "peak_memory"), **change})
         assert [(o.state, o.predicted, o.error) for o in found] == 2 * [("inexpressible", None, None)]
         assert {o.reason for o in found} == {reason}
+
+    def test_an_override_that_no_spec_takes_is_a_fault_of_its_row(self, judge: Any, model: Prediction) -> None:
+        with pytest.raises(InputError, match=r"runs.csv:2:1: --set strategy.tpp: tpp: unknown key; did you mean 'tp'"):
+            judge({**figure(model, "step_time"), "overrides": "strategy.tpp=2"})
 
     def test_tokens_of_a_model_that_has_none(self, judge: Any) -> None:
         """The next metric counts in their stead."""
@@ -300,6 +306,30 @@ class TestManyStudies:
         kept = run.validate(loaded, stop)
         assert len(kept) == 1
         assert kept[0] in whole
+
+    @pytest.mark.skipif(get_start_method() != "fork", reason="other processes would not see what this test changes")
+    def test_ctrl_c_leaves_the_rest_undone(
+        self, folder: Path, model: Prediction, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """What waits in the queue of the processes is dropped, not worked off in silence."""
+        loaded = load_studies(
+            [write(folder / "runs.csv", [figure(model, "step_time", run_id=f"run{i}") for i in range(200)])]
+        )
+
+        def slow(*_: Any) -> list[Outcome]:
+            with (folder / "log").open("a") as log:
+                log.write("x")
+            time.sleep(0.01)
+            return []
+
+        def stop(done: int, total: int) -> None:
+            raise KeyboardInterrupt(done, total)
+
+        monkeypatch.setattr(run, "CHUNK", 1)
+        monkeypatch.setattr(run, "judge", slow)
+        with pytest.raises(KeyboardInterrupt):
+            run.validate(loaded, stop)
+        assert 1 <= len((folder / "log").read_text()) < 100
 
     def test_ctrl_c_before_anything_is_complete(self, studies: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(run, "CHUNK", 1)
