@@ -15,8 +15,10 @@ if TYPE_CHECKING:
     from perfmodel.validation.run import Judged
     from perfmodel.validation.study import Study
 
-STEPS = 10_000
-"""A limit has four digits after the point."""
+STEPS = 200
+"""A limit is the error that was reached, rounded up to half a percent: room for a change that helps elsewhere."""
+LEAST_ROWS = 8
+"""A new budget needs as many judged rows: the median of fewer is an accident."""
 
 
 def require_folders(studies: Sequence[Study]) -> None:
@@ -39,7 +41,7 @@ def _tighten(one: Judged, today: dt.date) -> bool:
     old = one.study.budget
     rows = old.rows if old else one.judged_rows
     reached = one.errors(rows)
-    if reached is None:
+    if reached is None or (old is None and reached.cases < LEAST_ROWS):
         return False
     median, p90 = _up(reached.median), _up(reached.p90)
     if old:
@@ -47,7 +49,8 @@ def _tighten(one: Judged, today: dt.date) -> bool:
         if (median, p90) == (old.limit.median, old.limit.p90):
             return False
     lines = (
-        "schema: 1", f"rows: {rows}", f"limit: {{median: {median:g}, p90: {p90:g}}}", f'date: "{today.isoformat()}"',
+        "schema: 1", f"rows: {rows}", f"limit: {{median: {median:g}, p90: {p90:g}}}",
+        f"reached: {{median: {reached.median:.4f}, p90: {reached.p90:.4f}}}", f'date: "{today.isoformat()}"',
     )  # fmt: skip
     path = one.study.folder / BUDGET
     try:
@@ -61,4 +64,4 @@ def _tighten(one: Judged, today: dt.date) -> bool:
 
 def _up(value: float) -> float:
     """Rounded up, so that the run that set a limit keeps it."""
-    return math.ceil(value * STEPS) / STEPS
+    return math.ceil(value * STEPS - 1e-9) / STEPS

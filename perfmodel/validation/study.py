@@ -39,6 +39,8 @@ class Budget(Spec):
     rows: Literal["test", "calibration"]
     """The split that it judges; calibration where a study has no test rows."""
     limit: Errors
+    reached: Errors | None = None
+    """When the limit was last lowered."""
     date: dt.date
     """Of the last tightening."""
 
