@@ -202,7 +202,13 @@ def predict_layout(workload: Workload, hardware: Hardware, strategy: Strategy, l
         stage_parameters(share, first=layout.pp == 1, last=True),
     )
     sync = synchronise(parameters, share.tied, share.layers, state, layout, hardware, strategy)
-    tree = step(_stage(share, layout, passes, strategy), layout, sync, overlap=strategy.gradient_overlap == "backward")
+    tree = step(
+        _stage(share, layout, passes, strategy),
+        layout,
+        sync,
+        overlap=strategy.gradient_overlap == "backward",
+        slowdown=processor.slowdown,
+    )
     return Prediction(workload, hardware, strategy, layout, graph, share, state, tree)
 
 

@@ -33,6 +33,12 @@ class Processor:
         wide = WIDE.get(self.precision, self.precision)
         return wide if wide in self.device.compute.peak else self.precision
 
+    @property
+    def slowdown(self) -> float:
+        """Of kernels and messages that run at the same time."""
+        contention = self.device.efficiency.contention
+        return contention.slowdown if contention else 1.0
+
     @cached_property
     def _memory(self) -> dict[str, Any]:
         return {

@@ -72,7 +72,7 @@ class Passes:
         for kernel in kernels:
             time = self.processor.time(kernel, prefix, kind)
             beside = tuple(self.message(m, prefix) for m in messages if m.under == kernel.name)
-            parts.append(Overlap(kernel.name, (time, *beside)) if beside else time)
+            parts.append(Overlap(kernel.name, (time, *beside), self.processor.slowdown) if beside else time)
         parts.extend(self.message(m, prefix) for m in messages if not m.under)
         return Serial(name, tuple(parts))
 

@@ -18,7 +18,7 @@ from perfmodel.timeline import Overlap, Part, Repeat, Serial, duration, term
 if TYPE_CHECKING:
     from perfmodel.parallel import Layout
     from perfmodel.sync.all_reduce import Synchronisation
-    from perfmodel.units import Count
+    from perfmodel.units import Count, Number
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Stage:
     """To and from the neighbouring stages, forward and backward."""
 
 
-def step(stage: Stage, layout: Layout, sync: Synchronisation, *, overlap: bool) -> Serial:
+def step(stage: Stage, layout: Layout, sync: Synchronisation, *, overlap: bool, slowdown: Number) -> Serial:
     """The tree of time of one step.
 
     Args:
@@ -42,9 +42,10 @@ def step(stage: Stage, layout: Layout, sync: Synchronisation, *, overlap: bool) 
         layout: degrees.
         sync: gradients and update.
         overlap: gradients travel beside the last backward pass.
+        slowdown: of computing and of messages that run at the same time.
     """
-    forward = beside("forward", stage.body_forward, sync.forward)
-    backward = beside("backward", stage.body_backward, sync.backward)
+    forward = beside("forward", stage.body_forward, sync.forward, slowdown)
+    backward = beside("backward", stage.body_backward, sync.backward, slowdown)
     body = Serial("microbatch", (forward, backward, *stage.sends))
     microbatches = layout.microbatches
     first, last = duration(stage.prologue), duration(stage.epilogue)
@@ -57,7 +58,7 @@ def step(stage: Stage, layout: Layout, sync: Synchronisation, *, overlap: bool) 
     return Serial("step", (
         Repeat("microbatches", body, microbatches - 1),
         forward,
-        beside("last backward", backward, hidden),
+        beside("last backward", backward, hidden, slowdown),
         *stage.sends,
         *(() if overlap else sync.gradients),
         Repeat("embedding", stage.prologue, _times(alone | first_larger, microbatches)),
@@ -67,9 +68,9 @@ def step(stage: Stage, layout: Layout, sync: Synchronisation, *, overlap: bool) 
     ))  # fmt: skip
 
 
-def beside(name: str, part: Part, messages: tuple[Part, ...]) -> Part:
+def beside(name: str, part: Part, messages: tuple[Part, ...], slowdown: Number) -> Part:
     """``part`` with messages that travel at the same time, one after the other."""
-    return Overlap(name, (part, Serial(f"{name} messages", messages))) if messages else part
+    return Overlap(name, (part, Serial(f"{name} messages", messages)), slowdown) if messages else part
 
 
 def _times(every: Count, microbatches: Count) -> Count:

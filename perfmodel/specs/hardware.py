@@ -98,6 +98,13 @@ class Launch(Group):
     time: Seconds
 
 
+class Contention(Group):
+    """What kernels and messages cost one another where they run at the same time."""
+
+    slowdown: Annotated[Fraction, Field(ge=1, lt=2)]
+    """Factor on both, as long as both run: messages take cores and memory bandwidth."""
+
+
 class Products(Spec):
     """How much of a peak products reach."""
 
@@ -114,6 +121,8 @@ class Efficiency(Products):
     streaming: Streaming
     reduction: Reduction
     launch: Launch
+    contention: Contention | None = None
+    """None where messages move without the cores, as on TPUs."""
 
     def products(self, precision: Precision) -> Products:
         """Those of one precision."""
