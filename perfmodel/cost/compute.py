@@ -85,7 +85,7 @@ class Processor:
             case FlashAttention():
                 return self._attention(name, kernel, kind or "attention")
             case Fused():
-                return self._fused(name, kernel, kind or "custom")
+                return self._fused(name, kernel, kind or kernel.kind)
             case Stream():
                 return self._stream(name, kernel, kind or "memory-bound")
             case Repeated():

@@ -82,11 +82,12 @@ class FlashAttention:
 
 @dataclass(frozen=True, slots=True)
 class Fused:
-    """A kernel of which only FLOP and bytes are stated."""
+    """A kernel of which only FLOP and bytes are known."""
 
     name: str
     flops: Flop
     traffic: Bytes
+    kind: str = "custom"
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,7 +71,10 @@ class Conv2d:
         gradient = self._implicit(f"{self.name} input gradient", self.batch * self.input_area, inputs, outputs * area)
         return (gradient, weight, *bias)
 
-    def _implicit(self, name: str, rows: Count, columns: Count, depth: Count) -> Convolution:
+    def _implicit(self, name: str, rows: Count, columns: Count, depth: Count) -> Convolution | Fused:
+        """The product of a pass; depthwise, with one channel in each group, there is none, and moving the maps binds."""
+        if self.groups == self.inputs > 1:
+            return Fused(name, 2 * rows * columns * depth * self.groups, self._traffic, "convolution")
         dense = self.kernel_area == 9 and self.height * self.width == self.input_area and self.groups == 1
         return Convolution(name, rows, columns, depth, self._traffic, self.groups, winograd=dense)
 

@@ -178,7 +178,7 @@ class TestRatchet:
         study.measure(*[1.5] * 8)
         tighten([study.judged()], TODAY)
         assert study.budget.read_text(encoding="utf-8") == (
-            'schema: 1\nrows: test\nlimit: {median: 0.5, p90: 0.5}\n'
+            "schema: 1\nrows: test\nlimit: {median: 0.5, p90: 0.5}\n"
             'reached: {median: 0.5000, p90: 0.5000}\ndate: "2026-01-31"\n'
         )
         budget = study.judged().study.budget
