@@ -1,18 +1,14 @@
-"""CSV -> rows of text, each with its place; every fault at once.
-
-The files are untrusted input: what a compressed one expands to is bounded.
-"""
+"""CSV -> rows of text, each with its place; every fault at once."""
 
 from __future__ import annotations
 
 import csv
-import gzip
 import io
-import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from perfmodel.errors import InputError, Place, Problem
+from perfmodel.textfile import read_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,7 +40,7 @@ def read_csv(path: Path, shown: str = "") -> Sheet:
     rows: list[tuple[Place, dict[str, str]]] = []
     problems: list[Problem] = []
     header: tuple[str, ...] = ()
-    for place, cells in _lines(_text(path, file), file, problems):
+    for place, cells in _lines(read_text(path, file, "CSV", MAX_BYTES), file, problems):
         if not header:
             header = tuple(cells)
         elif len(cells) == len(header):
@@ -73,25 +69,3 @@ def _lines(text: str, file: str, problems: list[Problem]) -> Iterator[tuple[Plac
         problems.append(
             Problem(Place(file, first, 1), "csv", "a quote is opened and never closed" if unended else str(error))
         )
-
-
-def _text(path: Path, file: str) -> str:
-    def refuse(message: str) -> InputError:
-        return InputError([Problem(Place(file), "", message)])
-
-    try:
-        if path.is_dir():
-            raise refuse("is a directory, not a CSV file")
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
-            raw = stream.read(MAX_BYTES + 1)
-        if len(raw) > MAX_BYTES:
-            raise refuse(f"holds more than {MAX_BYTES / 1e6:.0f} MB, too large for a table")
-        return raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise refuse(f"is no UTF-8 text (byte {error.start})") from error
-    except gzip.BadGzipFile as error:
-        raise refuse("is not compressed by gzip, as its name says") from error
-    except (EOFError, zlib.error) as error:
-        raise refuse("is compressed, but damaged or cut off") from error
-    except OSError as error:
-        raise refuse(f"cannot be read: {error.strerror or error}") from error

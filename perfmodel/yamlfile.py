@@ -16,6 +16,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from perfmodel.errors import InputError, Place, Problem
 from perfmodel.origin import Origin, origin_of, traced
+from perfmodel.textfile import read_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -156,7 +157,7 @@ def _steps(path: str) -> Location:
 def read(path: Path, shown: str = "") -> Document:
     """Parse one YAML file; raises InputError where it is no mapping, or not safe to read."""
     file = shown or str(path)
-    data, places = _parse(_text(path, file), file)
+    data, places = _parse(read_text(path, file, "YAML", MAX_BYTES), file)
     return Document(file, data, places)
 
 
@@ -186,24 +187,6 @@ def nearest(word: str, known: Iterable[str]) -> str:
     longer = [name for name in names if word and name.startswith(word)]
     close = (longer or difflib.get_close_matches(word, names, n=3, cutoff=0.6))[:3]
     return f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
-
-
-def _text(path: Path, file: str) -> str:
-    def refuse(message: str) -> InputError:
-        return InputError([Problem(Place(file), "", message)])
-
-    try:
-        if path.is_dir():
-            raise refuse("is a directory, not a YAML file")
-        with path.open("rb") as stream:
-            raw = stream.read(MAX_BYTES + 1)
-        if len(raw) > MAX_BYTES:
-            raise refuse(f"is larger than {MAX_BYTES / 1e6:.0f} MB, too large for a spec")
-        return raw.decode("utf-8")
-    except OSError as error:
-        raise refuse(f"cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise refuse(f"is no UTF-8 text (byte {error.start})") from error
 
 
 def _parse(text: str, file: str) -> tuple[dict[str, Any], dict[Location, Place]]:

@@ -59,7 +59,7 @@ def test_all_files_in_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (b"schema: 1\nname: caf\xe9\n", "is no UTF-8 text (byte 19)"),
         (b"schema: 1\nname: a\x00b\n", "yaml: unacceptable character #x0000: special characters are not allowed"),
-        (b"#" * (MAX_BYTES + 1), "is larger than 1 MB, too large for a spec"),
+        (b"#" * (MAX_BYTES + 1), "holds more than 1 MB, too large for a YAML file"),
         (
             b"schema: 1\ntp: " + b"9" * 5000 + b"\n",
             "yaml: Exceeds the limit (4300 digits) for integer string conversion",

@@ -294,7 +294,7 @@ class TestFiles:
         monkeypatch.setattr(csvfile, "MAX_BYTES", 1_000_000)
         bomb = tmp_path / "bomb.csv.gz"
         bomb.write_bytes(gzip.compress(b"0" * 1_000_001))
-        with pytest.raises(InputError, match=r"^.*/bomb.csv.gz: holds more than 1 MB, too large for a table$"):
+        with pytest.raises(InputError, match=r"^.*/bomb.csv.gz: holds more than 1 MB, too large for a CSV file$"):
             judge_tables([bomb], OPS)
 
     def test_gzipped_and_plain_are_the_same(self, tmp_path: Path, fixtures: Path) -> None:
