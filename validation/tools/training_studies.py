@@ -364,13 +364,14 @@ def _vendor_kernels(row: Row) -> None:
 
 
 def mxnet(row: Row, _: Sources) -> Job:
-    """MXNet on single GPUs; its ResNet has the stride in the 3x3 convolution."""
+    """Apache MXNet on single GPUs; its ResNet has the stride in the 3x3 convolution."""
     names = {"resnet 50": Model("resnet-50"), "resnet-152": Model("resnet-152"), "inception-v3": TF_CNN["inception3"],
              "inceptionv3": TF_CNN["inception3"]}  # fmt: skip
     if row["model"].lower() == "alexnet":
         raise UnfitError("which AlexNet it is is not stated")
     device = "V100-SXM2-16GB" if row["device"] == "V100" else row["device"]
-    return Job(model(row["model"], names), find_machine(device, per_node=row.whole("devices_per_node")), parallel(row))
+    machine = find_machine(device, per_node=row.whole("devices_per_node"))
+    return Job(model(row["model"], names), machine, parallel(row, "mxnet-apache"))
 
 
 def torchgpipe(row: Row, _: Sources) -> Job:
