@@ -2,8 +2,8 @@
 
     python tools/fit_dispatch.py STRATEGY STUDY [STUDY ...]
 
-The dispatch time is the only constant that is free; it minimises the median absolute error of the step time over
-those rows. Prints the errors without a host, with the fitted one, and the fit as YAML.
+The dispatch time is the only constant that is free; it minimises the mean absolute error of the step time over
+those rows, each capped at a half. Prints the errors without a host, with the fitted one, and the fit as YAML.
 """
 
 from __future__ import annotations
@@ -27,15 +27,17 @@ from perfmodel.validation.consistency import implied_step_times
 from perfmodel.validation.study import load_studies
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+    from perfmodel.specs.measurement import Measurement
 
 
-def cases(strategy: str, studies: list[str]) -> Iterator[tuple[Job, float]]:
-    """Jobs of calibration rows that ran the framework, with their measured step time."""
+def cases(studies: list[str], wanted: Callable[[Measurement], bool]) -> Iterator[tuple[Job, float]]:
+    """Jobs of calibration rows that are wanted, with their measured step time."""
     for study in load_studies(studies):
         for rows in study.configurations:
             times = [r.measurement for r in rows if r.measurement.metric in DIRECTNESS]
-            if not times or times[0].split != "calibration" or times[0].strategy != strategy:
+            if not times or times[0].split != "calibration" or not wanted(times[0]):
                 continue
             first = min(times, key=lambda m: DIRECTNESS.index(m.metric))
             try:
@@ -61,7 +63,7 @@ def main() -> int:
     parser.add_argument("strategy")
     parser.add_argument("studies", nargs="+")
     options = parser.parse_args()
-    found = list(cases(options.strategy, options.studies))
+    found = list(cases(options.studies, lambda row: row.strategy == options.strategy))
     best = minimize_scalar(
         lambda us: float(np.mean(np.minimum(np.abs(errors(found, us * 1e-6)), 0.5))), bounds=(0.0, 200.0),
         method="bounded", options={"xatol": 0.2},
