@@ -30,7 +30,7 @@ class Validation:
     passed: bool
 
 
-__all__ = ["check", "explain", "list_items", "predict", "report", "show", "validate", "validate_tables"]
+__all__ = ["calibrate_ops", "check", "explain", "list_items", "predict", "report", "show", "validate", "validate_tables"]
 
 
 def predict(
@@ -158,6 +158,40 @@ def validate_tables(
 
     kinds = OPS if kind == "ops" else COLLECTIVES
     return tables_report(judge_tables([_path(file) for file in files], kinds, hardware))
+
+
+def calibrate_ops(
+    files: Sequence[str | Path],
+    hardware: str | Path | None = None,
+    *,
+    yaml: str | Path | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    **chosen: str | None,
+) -> Report:
+    """Fit the constants of a device to tables of timed kernels, and judge them on timings held out.
+
+    Args:
+        files: CSVs, plain or gzipped.
+        hardware: the machine whose datasheet the constants are relative to; default by the name of the device.
+        yaml: where to write that machine with the fitted constants.
+        progress: told how many fits are done, of how many.
+        chosen: rows to take: device, source, library, precision, as in `perfmodel.calibration.timings.Selection`.
+
+    Raises InputError with every fault of the tables; then nothing is written.
+    """
+    from perfmodel.calibration.ops import calibrate
+    from perfmodel.calibration.timings import Selection
+    from perfmodel.calibration.writing import write_calibrated
+    from perfmodel.library import find
+    from perfmodel.reporting.calibration import calibration_report
+    from perfmodel.validation.tables import machine_of
+
+    selection = Selection(**{name: word for name, word in chosen.items() if word})
+    name = machine_of(selection.device) if hardware is None else hardware
+    calibration = calibrate([_path(file) for file in files], find("hardware", name), selection, progress)
+    if yaml is not None:
+        write_calibrated(_path(yaml), name, calibration)
+    return calibration_report(calibration)
 
 
 def _path(file: str | Path) -> Path:

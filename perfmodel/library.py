@@ -49,6 +49,11 @@ def is_file(name: str | Path) -> bool:
         return False
 
 
+def path_of(kind: Kind, name: str | Path) -> Path:
+    """The file of a library name, or the path itself."""
+    return folder(kind) / f"{name}.yaml" if str(name) in names(kind) else Path(name)
+
+
 def document(kind: Kind, name: str | Path) -> Document:
     """The YAML of a library name or of a path, not yet validated.
 

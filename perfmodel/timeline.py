@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from perfmodel.units import Count, Number, Seconds
+from perfmodel.units import TINY, Count, Number, Seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +53,6 @@ class Repeat:
     part: Part
     count: Count
 
-
-TINY = 1e-300
-"""Stands for a time of zero where it would divide."""
 
 Part = Term | Serial | Overlap | Repeat
 

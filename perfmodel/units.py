@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 Number = float | NDArray[Any]
 
+TINY = 1e-300
+"""Stands for a quantity of zero where it would divide."""
+
 _LARGE = {"": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _SMALL = {"": 0, "m": -3, "u": -6, "n": -9, "p": -12}
 _BASE = {"B": ("B", 1.0, _LARGE), "bit": ("B", 1 / 8, _LARGE), "FLOP": ("FLOP", 1.0, _LARGE), "s": ("s", 1.0, _SMALL),

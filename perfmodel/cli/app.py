@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
+from perfmodel.cli.calibrate import calibrate
 from perfmodel.cli.options import FormatName, HardwareName, JobOptions, OutputFile, WorkloadName, with_job_options
-
-if TYPE_CHECKING:
-    from perfmodel.reporting.report import Format, Report
+from perfmodel.cli.writing import write
 
 FAILED, BAD_INPUT, INTERNAL = 1, 2, 70
 TABLES: dict[str, Literal["ops", "collectives"]] = {"ops": "ops", "collectives": "collectives"}
@@ -55,7 +54,7 @@ def predict(
     from perfmodel import api
 
     prediction = api.predict(workload, hardware, strategy=job.strategy, sets=job.sets, **job.settings)
-    _write(api.report(prediction), form, output)
+    write(api.report(prediction), form, output)
     if not prediction.fits:
         raise typer.Exit(FAILED)
 
@@ -71,7 +70,7 @@ def explain(
     from perfmodel import api
 
     prediction = api.predict(workload, hardware, strategy=job.strategy, sets=job.sets, **job.settings)
-    _write(api.explain(prediction, term), form, output)
+    write(api.explain(prediction, term), form, output)
 
 
 @app.command("list")
@@ -82,7 +81,7 @@ def list_items(
     """List what the library holds: hardware, workloads, strategies."""
     from perfmodel import api
 
-    _write(api.list_items(kind), form, output)
+    write(api.list_items(kind), form, output)
 
 
 @app.command()
@@ -93,7 +92,7 @@ def show(
     """Show one item with every value, its line, its status and its source."""
     from perfmodel import api
 
-    _write(api.show(name), form, output)
+    write(api.show(name), form, output)
 
 
 @app.command()
@@ -104,7 +103,7 @@ def check(
     """Lint YAML files: every fault with file, line, column and remedy."""
     from perfmodel import api
 
-    _write(api.check(files), form, output)
+    write(api.check(files), form, output)
 
 
 @app.command()
@@ -128,7 +127,7 @@ def validate(
     kind, *files = studies or [""]
     table = TABLES.get(kind)
     if table:
-        _write(api.validate_tables(table, files, hardware=hardware), form, output)
+        write(api.validate_tables(table, files, hardware=hardware), form, output)
         return
     if hardware is not None:
         from perfmodel.errors import InputError, Place, Problem
@@ -137,9 +136,12 @@ def validate(
         raise InputError([Problem(Place("--hardware"), "", message)])
     with progress_bar("validating") as progress:
         result = api.validate(studies or (), progress=progress, update_budgets=update_budgets, plot=plot, worst=worst)
-    _write(result.report, form, output)
+    write(result.report, form, output)
     if not result.passed:
         raise typer.Exit(FAILED)
+
+
+app.add_typer(calibrate, name="calibrate")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -179,36 +181,3 @@ def _usage(error: Exception) -> int:
         message += f"; see {context.command_path} --help" if context else ""
     sys.stderr.write(f"{message}\n")
     return BAD_INPUT
-
-
-def _write(report: Report, form: Format, output: Path | None) -> None:
-    import shutil
-
-    from perfmodel.errors import InputError, Place, Problem
-
-    width = shutil.get_terminal_size((130, 40)).columns
-    text = report.render(form, width=max(width, 80))
-    if output is None:
-        _print(text)
-        return
-    try:
-        Path(output).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise InputError([Problem(Place("--output"), str(output), f"cannot be written: {error.strerror}")]) from error
-
-
-def _print(text: str) -> None:
-    """To standard output; a reader that leaves early (head) is no failure, nor is a narrow encoding."""
-    import os
-
-    try:
-        sys.stdout.write(text)
-    except UnicodeEncodeError:
-        encoding = sys.stdout.encoding
-        sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
-    except BrokenPipeError:
-        pass
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from perfmodel.formulas.attention import flash_attention
+from perfmodel.formulas.convolution import winograd_convolution
 from perfmodel.formulas.matmul import tiled_matmul
 from perfmodel.formulas.roofline import fused, streaming
 from perfmodel.graph.kernels import Convolution, FlashAttention, Fused, Gemm, Kernel, Repeated, Stream
@@ -26,6 +27,8 @@ class Processor:
 
     device: Device
     precision: Precision
+    sustained: bool = True
+    """At the clocks of hours of training; else at those of a short benchmark."""
 
     @property
     def wide(self) -> Precision:
@@ -39,11 +42,10 @@ class Processor:
         contention = self.device.efficiency.contention
         return contention.slowdown if contention else 1.0
 
-    @cached_property
-    def _memory(self) -> dict[str, Any]:
+    def _memory_at(self, fraction: float | None) -> dict[str, Any]:
         return {
             "bandwidth": self.device.memory.bandwidth,
-            "streaming_fraction": self.device.efficiency.streaming.fraction,
+            "streaming_fraction": self.device.efficiency.streaming.fraction if fraction is None else fraction,
             "launch": self.device.efficiency.launch.time,
         }
 
@@ -64,10 +66,12 @@ class Processor:
             "tile_rows": tiles[:, 0],
             "tile_columns": tiles[:, 1],
             "fraction": efficiency.fraction,
-            "sustained": efficiency.sustained,
-            "tile_half": efficiency.tile_half,
+            "sustained": efficiency.sustained if self.sustained else 1.0,
+            "tile_balance": efficiency.tile_balance,
             "depth_half": efficiency.depth_half,
-            **self._memory,
+            "depth_time": efficiency.depth_time,
+            "overlap": efficiency.overlap,
+            **self._memory_at(efficiency.memory_fraction),
         }
 
     def time(self, kernel: Kernel, prefix: str = "", kind: str = "") -> Part:
@@ -78,10 +82,7 @@ class Processor:
                 tiles = self._wide_tiles if kernel.operand is None else self._narrow_tiles
                 return self._product(name, kernel, kind or "matmul", tiles)
             case Convolution():
-                fraction = self.device.efficiency.products(self.wide).convolution.fraction
-                tiles = {**self._wide_tiles, "fraction": fraction}
-                direct = not (kernel.winograd and self.wide == "fp32" and self.device.kind == "gpu")
-                return self._product(name, kernel if direct else _winograd(kernel), kind or "convolution", tiles)
+                return self._convolution(name, kernel, kind or "convolution")
             case FlashAttention():
                 return self._attention(name, kernel, kind or "attention")
             case Fused():
@@ -98,21 +99,35 @@ class Processor:
             traffic=kernel.traffic, **tiles,
         )  # fmt: skip
 
+    def _convolution(self, name: str, kernel: Convolution, kind: str) -> Term:
+        group = self.device.efficiency.products(self.wide).convolution
+        tiles = {**self._wide_tiles, "fraction": group.fraction}
+        if kernel.winograd is None or group.winograd is None:
+            return self._product(name, kernel, kind, tiles)
+        products = kernel.winograd
+        return term(
+            name, winograd_convolution, kind=kind,
+            rows=kernel.rows, columns=kernel.columns, depth=kernel.depth, count=kernel.count, traffic=kernel.traffic,
+            winograd_rows=products.rows, winograd_columns=products.columns, winograd_depth=products.depth,
+            element=products.element, winograd_fraction=group.winograd, **tiles,
+        )  # fmt: skip
+
     def _attention(self, name: str, kernel: FlashAttention, kind: str) -> Term:
         group = self.device.efficiency.attention
         return term(
             name, flash_attention, kind=kind, heads=kernel.heads, queries=kernel.queries, keys=kernel.keys,
-            head_dim=kernel.head_dim, products=kernel.products, traffic=kernel.traffic,
+            width=kernel.width, softmaxes=1, traffic=kernel.traffic,
             peak=self.device.compute.peak[self.wide], cores=self.device.compute.cores, block=group.block,
             fraction=group.fraction * group.backward if kernel.backward else group.fraction,
-            keys_half=group.keys_half, **self._memory,
+            softmax_width=group.softmax_width, keys_half=group.keys_half, overlap=group.overlap,
+            **self._memory_at(group.memory_fraction),
         )  # fmt: skip
 
     def _fused(self, name: str, kernel: Fused, kind: str) -> Term:
         return term(
             name, fused, kind=kind, work=kernel.flops, traffic=kernel.traffic,
             compute_rate=self.device.compute.peak[self.wide],
-            fraction=self.device.efficiency.products(self.wide).matmul.fraction, **self._memory,
+            fraction=self.device.efficiency.products(self.wide).matmul.fraction, **self._memory_at(None),
         )  # fmt: skip
 
     def _stream(self, name: str, kernel: Stream, kind: str) -> Term:
@@ -122,12 +137,3 @@ class Processor:
             name, streaming, kind=kind, traffic=kernel.traffic,
             bandwidth=self.device.memory.bandwidth, fraction=group.fraction, launch=efficiency.launch.time,
         )  # fmt: skip
-
-
-def _winograd(kernel: Convolution) -> Convolution:
-    """The products that Winograd's F(2 x 2, 3 x 3) leaves: 16 multiplications for 4 outputs in place of 36.
-
-    Lavin and Gray, Fast algorithms for convolutional neural networks, CVPR 2016 (arXiv:1509.09308), section 4.1.
-    GPU libraries use it in fp32; the transforms are taken to hide behind the products.
-    """
-    return replace(kernel, depth=kernel.depth * 16 / 36)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from perfmodel.units import Bytes, BytesPerSecond, Count, Flop, FlopPerSecond, Seconds
+from perfmodel.units import TINY, Bytes, BytesPerSecond, Count, Flop, FlopPerSecond, Seconds
 
 
 def roofline(*, work: Flop, traffic: Bytes, compute_rate: FlopPerSecond, memory_bandwidth: BytesPerSecond) -> Seconds:
@@ -28,6 +28,27 @@ def roofline(*, work: Flop, traffic: Bytes, compute_rate: FlopPerSecond, memory_
     2.0
     """
     return np.maximum(work / compute_rate, traffic / memory_bandwidth)
+
+
+def overlapped(*, computing: Seconds, moving: Seconds, overlap: Count) -> Seconds:
+    r"""Computing and moving that hide one another in part.
+
+    .. math:: T = \left(C^o + M^o\right)^{1/o}
+
+    Args:
+        computing: C, alone.
+        moving: M, alone.
+        overlap: o, 1 where one follows the other, large where the longer hides the shorter.
+
+    References:
+        Derived: the norm between the sum (o = 1) and the maximum of `roofline` (o to infinity).
+
+    >>> float(overlapped(computing=3.0, moving=4.0, overlap=2.0))
+    5.0
+    """
+    longer, shorter = np.maximum(computing, moving), np.minimum(computing, moving)
+    ratio = shorter / np.maximum(longer, TINY)
+    return longer * (1 + ratio**overlap) ** (1 / overlap)
 
 
 def streaming(*, traffic: Bytes, bandwidth: BytesPerSecond, fraction: Count, launch: Seconds) -> Seconds:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from perfmodel.graph.kernels import FlashAttention, Gemm, Stream
 from perfmodel.units import Bytes, Count
 
@@ -32,6 +34,10 @@ class Attention:
     split: Split = "heads"
     saved_over: Count = 1
     """Ranks that share the saved keys and values."""
+    value_dim: Count | None = None
+    """Of the values, where it differs from `head_dim` of queries and keys (multi-head latent attention)."""
+    window: Count | None = None
+    """Keys that a query sees at most (sliding window)."""
 
     @property
     def parameters(self) -> Count:
@@ -48,7 +54,7 @@ class Attention:
         """Queries, keys, values and either the scores or the output with its normaliser."""
         query, key_value = self._query * self.element, self._key_value * self.element / self.saved_over
         if self.fused:
-            return query + key_value + query + 4 * self.batch * self.heads * self.queries
+            return query + key_value + self._output * self.element + 4 * self.batch * self.heads * self.queries
         return query + key_value + self.scores * (self.element * (1 + self.dropout) + self.dropout)
 
     @property
@@ -59,47 +65,61 @@ class Attention:
     def forward(self) -> Kernels:
         """Fused in one kernel, or through memory; unfused, the heads of the output are put side by side again."""
         if self.fused:
-            return (self._fused(self.name, products=2, tensors=1),)
+            return (self._fused(self.name, self.head_dim + self._value_dim, tensors=1),)
         softmax = Stream("softmax", 2 * self.element * self.scores, reduces=True)
         scale = () if self.merged else (Stream("attention scale and mask", 4 * self.element * self.scores),)
         dropout = (Stream("attention dropout", (2 * self.element + 1) * self.scores),) if self.dropout else ()
         scores = self._gemm("attention scores", self.queries, self.keys, self.head_dim)
-        context = self._gemm("attention context", self.queries, self.head_dim, self.keys)
-        return (scores, *scale, softmax, *dropout, context, Stream("attention layout", 2 * self.element * self._query))
+        context = self._gemm("attention context", self.queries, self._value_dim, self.keys)
+        return (scores, *scale, softmax, *dropout, context, Stream("attention layout", 2 * self.element * self._output))
 
     def backward(self) -> Kernels:
         """Four products, and softmax and dropout backwards; fused kernels recompute the scores.
 
         Unfused, the gradients of queries and keys are scaled, and those of all three joined to one.
         """
+        q, k, d, v = self.queries, self.keys, self.head_dim, self._value_dim
         if self.fused:
-            return (self._fused(f"{self.name} backward", products=5, tensors=2),)
-        q, k, d = self.queries, self.keys, self.head_dim
+            return (self._fused(f"{self.name} backward", 3 * d + 2 * v, tensors=2, backward=True),)
         dropout = (Stream("attention dropout backward", (2 * self.element + 1) * self.scores),) if self.dropout else ()
         scale = () if self.merged else (Stream("attention scale backward", 2 * self.element * self.scores),)
+        joined = self._query + self._output + 1.5 * self._key_value
         return (
-            self._gemm("attention context gradient", q, k, d),
-            self._gemm("attention value gradient", k, d, q),
+            self._gemm("attention context gradient", q, k, v),
+            self._gemm("attention value gradient", k, v, q),
             *dropout,
             Stream("softmax backward", 3 * self.element * self.scores, reduces=True),
             *scale,
             self._gemm("attention query gradient", q, d, k),
             self._gemm("attention key gradient", k, d, q),
-            Stream("attention layout backward", 2 * self.element * (2 * self._query + 1.5 * self._key_value)),
+            Stream("attention layout backward", 2 * self.element * joined),
         )
+
+    @property
+    def _value_dim(self) -> Count:
+        return self.head_dim if self.value_dim is None else self.value_dim
 
     @property
     def _query(self) -> Count:
         return self.batch * self.queries * self.heads * self.head_dim
 
     @property
+    def _output(self) -> Count:
+        return self.batch * self.queries * self.heads * self._value_dim
+
+    @property
     def _key_value(self) -> Count:
-        return 2 * self.batch * self.keys * self.kv_heads * self.head_dim
+        return self.batch * self.keys * self.kv_heads * (self.head_dim + self._value_dim)
+
+    @property
+    def _seen(self) -> Count:
+        """Keys that a query sees on average: of a causal triangle half, of a window in it all but the corner."""
+        window = self.keys if self.window is None else np.minimum(self.window, self.keys)
+        return window * (1 - window / (2 * self.keys)) if self.causal else window
 
     def _gemm(self, name: str, rows: Count, columns: Count, depth: Count) -> Gemm:
         return Gemm(name, rows, columns, depth, self.element, count=self.batch * self.heads)
 
-    def _fused(self, name: str, products: int, tensors: int) -> FlashAttention:
-        seen = self.keys * (0.5 if self.causal else 1.0)
-        traffic = tensors * self.element * (2 * self._query + self._key_value)
-        return FlashAttention(name, self.batch * self.heads, self.queries, seen, self.head_dim, products, traffic)
+    def _fused(self, name: str, width: Count, tensors: int, *, backward: bool = False) -> FlashAttention:
+        traffic = tensors * self.element * (self._query + self._output + self._key_value)
+        return FlashAttention(name, self.batch * self.heads, self.queries, self._seen, width, traffic, backward)

@@ -45,8 +45,8 @@ class Convolution:
     """Maps and filters, each once; the unfolded matrix never exists in memory."""
     count: Count = 1
     """Groups."""
-    winograd: bool = False
-    """Of 3 x 3 windows one pixel apart, which need fewer multiplications than the direct algorithm."""
+    winograd: Gemm | None = None
+    """The products of Winograd's algorithm, where windows are 3 x 3 and one pixel apart."""
 
     @property
     def flops(self) -> Flop:
@@ -64,20 +64,15 @@ class FlashAttention:
     queries: Count
     keys: Count
     """That a query sees on average."""
-    head_dim: Count
-    products: int
-    """Of matrices: 2 forward, 5 backward."""
+    width: Count
+    """Inner dimensions of the products that a score takes part in, added up."""
     traffic: Bytes
+    backward: bool = False
 
     @property
     def flops(self) -> Flop:
         """Of the pairs that are computed."""
-        return 2 * self.products * self.heads * self.queries * self.keys * self.head_dim
-
-    @property
-    def backward(self) -> bool:
-        """Of the two, which."""
-        return self.products > 2
+        return 2 * self.heads * self.queries * self.keys * self.width
 
 
 @dataclass(frozen=True, slots=True)

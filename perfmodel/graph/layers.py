@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
+import numpy as np
+
+from perfmodel.formulas.convolution import WINOGRAD
 from perfmodel.graph.kernels import Convolution, Fused, Gemm, Repeated, Stream
 from perfmodel.units import Bytes, Count
 
@@ -54,7 +57,7 @@ class Conv2d:
         """Output pixels x output channels, over input channels x kernel; PyTorch adds a bias in a pass of its own."""
         pixels = self.batch * self.height * self.width
         depth = self.inputs * self.kernel_area / self.groups
-        product = self._implicit(self.name, pixels, self.outputs / self.groups, depth)
+        product = self._implicit(self.name, pixels, self.outputs / self.groups, depth, self._winograd("forward"))
         bias = (Stream(f"{self.name} bias", 2 * pixels * self.outputs * self.element),) if self.bias else ()
         return (product, *bias)
 
@@ -62,21 +65,36 @@ class Conv2d:
         """Gradients of the input (unless it is the image), of the filters and of the bias."""
         pixels = self.batch * self.height * self.width
         outputs, depth = self.outputs / self.groups, self.inputs * self.kernel_area / self.groups
-        weight = self._implicit(f"{self.name} weight gradient", depth, outputs, pixels)
+        weight = self._implicit(f"{self.name} weight gradient", depth, outputs, pixels, self._winograd("weight"))
         bias = (Stream(f"{self.name} bias gradient", pixels * self.outputs * self.element),) if self.bias else ()
         if self.first:
             return (weight, *bias)
         area = self.kernel_area * self.height * self.width / self.input_area
         inputs = self.inputs / self.groups
-        gradient = self._implicit(f"{self.name} input gradient", self.batch * self.input_area, inputs, outputs * area)
+        rows = self.batch * self.input_area
+        name = f"{self.name} input gradient"
+        gradient = self._implicit(name, rows, inputs, outputs * area, self._winograd("input"))
         return (gradient, weight, *bias)
 
-    def _implicit(self, name: str, rows: Count, columns: Count, depth: Count) -> Convolution | Fused:
+    def _implicit(
+        self, name: str, rows: Count, columns: Count, depth: Count, winograd: Gemm | None
+    ) -> Convolution | Fused:
         """The product of a pass; depthwise, with one channel in each group, there is none, and moving the maps binds."""
         if self.groups == self.inputs > 1:
             return Fused(name, 2 * rows * columns * depth * self.groups, self._traffic, "convolution")
-        dense = self.kernel_area == 9 and self.height * self.width == self.input_area and self.groups == 1
-        return Convolution(name, rows, columns, depth, self._traffic, self.groups, winograd=dense)
+        return Convolution(name, rows, columns, depth, self._traffic, self.groups, winograd)
+
+    def _winograd(self, part: Literal["forward", "input", "weight"]) -> Gemm | None:
+        """The products over 4 x 4 tiles, where windows are 3 x 3 and one pixel apart."""
+        if self.kernel_area != 9 or self.height * self.width != self.input_area or self.groups != 1:
+            return None
+        tiles = self.batch * np.ceil(self.height / 4) * np.ceil(self.width / 4)
+        rows, columns, depth = {
+            "forward": (tiles, self.outputs, self.inputs),
+            "input": (tiles, self.inputs, self.outputs),
+            "weight": (self.inputs, self.outputs, tiles),
+        }[part]
+        return Gemm("winograd", rows, columns, depth, self.element, count=WINOGRAD)
 
 
 @dataclass(frozen=True, slots=True)

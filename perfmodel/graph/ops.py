@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from perfmodel.graph.attention import Attention
+from perfmodel.graph.experts import Experts
 from perfmodel.graph.kernels import Gemm, Stream
 from perfmodel.graph.layers import Conv2d, Lstm, Opaque
 from perfmodel.units import Bytes, Count
@@ -16,7 +17,7 @@ from perfmodel.units import Bytes, Count
 if TYPE_CHECKING:
     from perfmodel.graph.split import Kernels, Split
 
-__all__ = ["Attention", "Conv2d", "Elementwise", "Embedding", "Linear", "Loss", "Lstm", "Norm", "Op", "Opaque"]
+__all__ = ["Attention", "Conv2d", "Elementwise", "Embedding", "Experts", "Linear", "Loss", "Lstm", "Norm", "Op", "Opaque"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,4 +213,4 @@ class Loss:
         return (Stream(f"{self.name} backward", self.rows * self.vocabulary * (8 + 4 + self.element)),)
 
 
-Op = Linear | Attention | Norm | Elementwise | Embedding | Loss | Conv2d | Lstm | Opaque
+Op = Linear | Attention | Norm | Elementwise | Embedding | Experts | Loss | Conv2d | Lstm | Opaque

@@ -49,22 +49,31 @@ class MatmulEfficiency(Group):
 
     fraction: Share
     """Of the peak, in a large and square product."""
-    tile_half: Annotated[Fraction, Field(ge=0)]
-    """Tile intensity (rows x columns / (rows + columns)) at which a core reaches half of its rate."""
+    tile_balance: Annotated[Fraction, Field(ge=0)]
+    """Tile intensity (rows x columns / (rows + columns)) below which a core waits for operands."""
     depth_half: Annotated[Fraction, Field(ge=0)]
     """Inner dimension at which half of the time goes to filling and draining a tile."""
+    depth_time: Seconds = 0.0
+    """Least time of a core for one of the inner dimension, however small the tile."""
     tiles: tuple[tuple[Positive, Positive], ...] = (
         (256, 128), (128, 256), (128, 128), (128, 64), (64, 128), (64, 64), (64, 32), (32, 64), (32, 32),
     )  # fmt: skip
     """Tile shapes that the library chooses from, rows x columns."""
+    overlap: Annotated[Fraction, Field(ge=1)] = 100.0
+    """How well a kernel computes and moves at once: 1 one after the other, 100 as good as perfectly."""
+    memory_fraction: Share | None = None
+    """Of the memory bandwidth, that products reach; None is that of elementwise kernels."""
     sustained: Share = 1.0
     """Of the rate of a short benchmark, kept up in hours of training (clocks fall under power and heat)."""
 
 
 class Convolution(Group):
-    """Share of peak that a large convolution reaches."""
+    """Shares of the peak that large convolutions reach."""
 
     fraction: Share
+    """Of the implicit product."""
+    winograd: Share | None = None
+    """Of the products of Winograd's algorithm; None where the library has it not (tensor cores, CPUs, TPUs)."""
 
 
 class FusedAttention(Group):
@@ -73,7 +82,13 @@ class FusedAttention(Group):
     fraction: Share
     """Of the peak, forward, over long rows of keys."""
     keys_half: Annotated[Fraction, Field(ge=0)] = 0.0
-    """Keys at which half of the time is softmax, filling and draining."""
+    """Keys at which half of the time is filling and draining."""
+    softmax_width: Annotated[Fraction, Field(ge=0)] = 0.0
+    """Columns of products that take as long as one exponential."""
+    overlap: Annotated[Fraction, Field(ge=1)] = 100.0
+    """As of products."""
+    memory_fraction: Share | None = None
+    """As of products."""
     backward: Share = 1.0
     """Share of the forward pass's rate that the backward pass reaches."""
     block: Positive = 128

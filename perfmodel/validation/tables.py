@@ -10,11 +10,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from perfmodel.csvfile import read_csv
+from pydantic import Field
+
+from perfmodel.csvfile import Sheet, read_csv
 from perfmodel.errors import InputError, Place, Problem
 from perfmodel.library import find, validation_folder
 from perfmodel.validation.cases import Outcome
-from perfmodel.yamlfile import Spec, load
+from perfmodel.units import Seconds
+from perfmodel.yamlfile import Spec, load, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -35,6 +38,13 @@ class Machines(Spec):
     """Of kernel tables: exact names of devices."""
     systems: dict[str, str]
     """Of collective tables: how the name of a system begins."""
+    harness: dict[str, Seconds] = Field(default_factory=dict)
+    """What timing adds to a kernel, by how the name of a source begins: events around an eager launch."""
+
+    def harness_of(self, row: Row) -> float:
+        """What the harness of a row's source adds to each of its times."""
+        source = row.get("source", "")
+        return next((float(time) for prefix, time in self.harness.items() if source.startswith(prefix)), 0.0)
 
 
 class InexpressibleError(Exception):
@@ -114,7 +124,8 @@ def judge_tables(paths: Sequence[Path], kinds: Sequence[Table], hardware: str | 
     return outcomes
 
 
-def _table(path: Path, kinds: Sequence[Table], hardware: str | None) -> list[Outcome]:
+def read_table(path: Path, kinds: Sequence[Table]) -> tuple[Sheet, Table]:
+    """A file and the kind of table that it is; raises InputError where it is none of them."""
     sheet = read_csv(path)
     header = set(sheet.header)
     kind = next((t for t in kinds if t.header <= header), None)
@@ -124,6 +135,11 @@ def _table(path: Path, kinds: Sequence[Table], hardware: str | None) -> list[Out
             f"is no table of a kind that is known here; the nearest also has the columns {', '.join(sorted(lacks))}"
         )
         raise InputError([Problem(Place(str(path), 1, 1), "", message)])
+    return sheet, kind
+
+
+def _table(path: Path, kinds: Sequence[Table], hardware: str | None) -> list[Outcome]:
+    sheet, kind = read_table(path, kinds)
     outcomes: list[Outcome] = []
     problems = list(sheet.problems)
     for place, row in sheet.rows:
@@ -167,3 +183,13 @@ def _hardware(name: str) -> Any:
 def machines() -> Machines:
     """The names that tables use."""
     return load(validation_folder() / "machines.yaml", Machines, "validation/machines.yaml")
+
+
+def machine_of(device: str | None) -> str:
+    """The hardware file of a device's name in tables; raises InputError where none is known."""
+    known = machines().devices
+    if device in known:
+        return known[device]
+    hint = nearest(device or "", known)
+    message = f"no hardware file is known for this device{hint}; name one with --hardware"
+    raise InputError([Problem(Place("--device"), device or "", message)])

@@ -1,0 +1,1 @@
+"""Constants of a device, fitted to measurements and written into its YAML."""

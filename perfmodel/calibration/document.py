@@ -1,0 +1,84 @@
+"""Constants into the YAML of a machine: its comments, order and other values stay as they are."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap
+
+from perfmodel.calibration.forms import BY_PRECISION
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from perfmodel.specs.common import Precision
+
+STATEMENTS = ("source", "status", "points", "error", "note")
+"""Of a group, about where its values come from; a fit writes them anew."""
+TIMES = {"time": ("us", 1e6), "depth_time": ("ns", 1e9)}
+"""Constants with a unit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """Values of one group and where they come from."""
+
+    group: str
+    precision: Precision | None
+    """Whose own products they are; None is those of the device."""
+    values: Mapping[str, float]
+    statements: Mapping[str, Any]
+
+
+class HardwareFile:
+    """The YAML of a machine, open for writing."""
+
+    def __init__(self, text: str) -> None:
+        """Parse it, keeping all that is no value."""
+        self._yaml = YAML(typ="rt", pure=True)
+        self._yaml.preserve_quotes = True
+        self._yaml.width = 4096
+        self._yaml.indent(mapping=2, sequence=4, offset=2)
+        self._tree = self._yaml.load(text)
+
+    @property
+    def text(self) -> str:
+        """As it would stand in the file."""
+        stream = io.StringIO()
+        self._yaml.dump(self._tree, stream)
+        return stream.getvalue()
+
+    def cite(self, key: str, source: str) -> None:
+        """Name a source, unless the key is there."""
+        self._tree["sources"].setdefault(key, source)
+
+    def write(self, written: Written) -> None:
+        """Set the values of one group."""
+        group = self._group(written.group, written.precision)
+        for key in (*STATEMENTS, *written.values):
+            group.pop(key, None)
+        for key, value in written.values.items():
+            unit, size = TIMES.get(key, ("", 1.0))
+            group[key] = f"{value * size:.3g} {unit}" if unit else _short(value)
+        group.update({key: value for key, value in written.statements.items() if value is not None})
+
+    def _group(self, name: str, precision: Precision | None) -> Any:
+        efficiency = self._tree["device"]["efficiency"]
+        if precision is None or name not in BY_PRECISION:
+            return efficiency.setdefault(name, CommentedMap())
+        products = efficiency.setdefault("precisions", CommentedMap())
+        if precision not in products:
+            products[precision] = CommentedMap({key: _borrowed(efficiency[key]) for key in ("matmul", "convolution")})
+        return products[precision][name]
+
+
+def _borrowed(group: Mapping[str, Any]) -> CommentedMap:
+    kept = {key: value for key, value in group.items() if key not in {"status", "points", "error", "note"}}
+    return CommentedMap({**kept, "status": "assumed", "note": "that of the other precisions"})
+
+
+def _short(value: float) -> float | int:
+    return int(value) if float(value).is_integer() else value

@@ -1,0 +1,137 @@
+"""Least squares on the logarithm of predicted over measured time, and how well the constants do on held-out shapes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from perfmodel.calibration.forms import LAUNCH, Form, form_of, with_constants
+from perfmodel.calibration.timings import stacked, times_of
+from perfmodel.cost.compute import Processor
+from perfmodel.specs.common import ELEMENT_BYTES
+from perfmodel.timeline import duration
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from perfmodel.calibration.timings import Array, Timing
+    from perfmodel.specs.common import Precision
+    from perfmodel.specs.hardware import Device
+
+LEAST = 8
+"""Timings to fit; fewer determine nothing."""
+SOFT = 0.1
+"""Errors above this share count ever less, so that a few odd kernels do not rule."""
+
+
+@dataclass(frozen=True, slots=True)
+class Errors:
+    """Absolute relative errors of one way to predict."""
+
+    median: float
+    p90: float
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """Constants of one operation in one precision, and what they are worth."""
+
+    op: str
+    precision: Precision
+    form: Form
+    constants: Mapping[str, float]
+    """Empty where there was nothing to fit."""
+    launch: float
+    points: int
+    """That were fitted."""
+    held_out: int
+    errors: Errors | None
+    """On the held-out timings; None where there are none."""
+    rivals: Mapping[str, Errors] = field(default_factory=dict)
+    """Simple forms on the same timings."""
+
+
+def fit(timings: Sequence[Timing], device: Device) -> Fit:
+    """Fit what the timings of one operation and precision determine.
+
+    Args:
+        timings: of one operation in one precision.
+        device: whose other constants are kept.
+    """
+    first = timings[0].measured
+    form = form_of(first.op, first.precision, device)
+    train, held = ([t for t in timings if t.held_out is wanted] for wanted in (False, True))
+    found, launch = _search(train, device, form, first.precision) if len(train) >= LEAST else ({}, 0.0)
+    fitted = _changed(device, form, first.precision, found, launch)
+    errors = _errors(times(held, fitted), held)
+    rivals = {name: _errors(rival(train, held, device), held) for name, rival in RIVALS.items()} if train else {}
+    return Fit(
+        first.op, first.precision, form, found, launch, len(train), len(held), errors,
+        {name: seen for name, seen in rivals.items() if seen},
+    )  # fmt: skip
+
+
+def times(timings: Sequence[Timing], device: Device) -> Array:
+    """Predicted times as a column."""
+    predicted = np.array([timing.harness for timing in timings])
+    for batch in stacked(timings):
+        processor = Processor(device, timings[batch.index[0]].measured.precision, sustained=False)
+        predicted[batch.index] += sum(duration(processor.time(kernel)) for kernel in batch.kernels)
+    return predicted
+
+
+def _changed(device: Device, form: Form, precision: Precision, constants: Mapping[str, float], launch: float) -> Device:
+    if constants:
+        device = with_constants(device, form.group, precision, constants)
+    return with_constants(device, "launch", precision, {"time": launch}) if launch else device
+
+
+def _search(
+    timings: Sequence[Timing], device: Device, form: Form, precision: Precision
+) -> tuple[dict[str, float], float]:
+    from scipy.optimize import least_squares
+
+    measured = times_of(timings)
+    searched = (*form.constants, LAUNCH)
+
+    def residuals(x: Array) -> Array:
+        values = dict(zip((c.name for c in form.constants), x, strict=False))
+        return np.asarray(np.log(times(timings, _changed(device, form, precision, values, x[-1])) / measured))
+
+    start, low, high = (np.array([getattr(c, name) for c in searched]) for name in ("start", "low", "high"))
+    solved = least_squares(residuals, start, bounds=(low, high), loss="soft_l1", f_scale=SOFT, x_scale=start)
+    values = [round(float(value), c.digits) for c, value in zip(searched, solved.x, strict=True)]
+    return dict(zip((c.name for c in form.constants), values, strict=False)), values[-1]
+
+
+def _errors(predicted: Array, timings: Sequence[Timing]) -> Errors | None:
+    if not timings:
+        return None
+    errors = np.abs(predicted / times_of(timings) - 1)
+    return Errors(float(np.median(errors)), float(np.quantile(errors, 0.9)))
+
+
+def _bare_roofline(_: Sequence[Timing], held: Sequence[Timing], device: Device) -> Array:
+    """The slower of FLOP over the peak and bytes over the bandwidth, nothing else."""
+    memory = device.memory.bandwidth
+
+    def one(timing: Timing) -> float:
+        precision = timing.measured.precision
+        peak = device.compute.peak.get(precision, 0.0)
+        if timing.measured.op in {"stream", "reduction"} or not peak:
+            return sum(k.traffic for k in timing.measured.kernels) / memory  # type: ignore[union-attr, misc]
+        return float(sum(max(k.flops / peak, getattr(k, "traffic", 0.0) / memory) for k in timing.measured.kernels))
+
+    return np.array([one(timing) for timing in held])
+
+
+def _constant_efficiency(train: Sequence[Timing], held: Sequence[Timing], device: Device) -> Array:
+    """The roofline, with peak and bandwidth lowered by one share that the fitted timings give."""
+    share = np.median(_bare_roofline(train, train, device) / times_of(train))
+    return np.asarray(_bare_roofline(train, held, device) / share)
+
+
+RIVALS = {"constant efficiency": _constant_efficiency, "bare roofline": _bare_roofline}
+"""What everybody uses: the forms to beat."""

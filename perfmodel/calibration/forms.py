@@ -1,0 +1,93 @@
+"""Which constants the timings of an operation determine, and where a device keeps them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from perfmodel.specs.common import Group, Precision
+    from perfmodel.specs.hardware import Device, Efficiency
+
+    Constants = Mapping[str, float]
+
+BY_PRECISION = {"matmul", "convolution"}
+"""Groups that a precision may have for itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """One constant of a group, with the range that a fit may search."""
+
+    name: str
+    start: float
+    low: float
+    high: float
+    digits: int
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The constants that one operation determines."""
+
+    group: str
+    """Field of `perfmodel.specs.hardware.Efficiency`, or of the products of a precision."""
+    constants: tuple[Constant, ...]
+    keeps_launch: bool = False
+    """The least time of these kernels is that of the device; else it belongs to the engine that was timed."""
+
+
+FRACTION = Constant("fraction", 0.7, 0.02, 1.0, 3)
+OVERLAP = Constant("overlap", 3.0, 1.0, 20.0, 2)
+MEMORY = Constant("memory_fraction", 0.8, 0.1, 1.0, 3)
+WINOGRAD = Constant("winograd", 0.6, 0.02, 1.0, 3)
+LAUNCH = Constant("time", 5e-6, 1e-7, 2e-4, 7)
+
+FORMS = {
+    "gemm": Form(
+        "matmul",
+        (
+            FRACTION, Constant("tile_balance", 20.0, 0.0, 300.0, 1), Constant("depth_half", 60.0, 0.0, 3000.0, 0),
+            Constant("depth_time", 3e-10, 0.0, 5e-9, 12), OVERLAP, MEMORY,
+        ),
+        keeps_launch=True,
+    ),
+    "attention": Form(
+        "attention",
+        (FRACTION, Constant("softmax_width", 30.0, 0.0, 400.0, 0), Constant("keys_half", 100.0, 0.0, 3000.0, 0), OVERLAP, MEMORY),
+    ),
+    "convolution": Form("convolution", (FRACTION,)),
+    "stream": Form("streaming", (FRACTION,)),
+    "reduction": Form("reduction", (FRACTION,)),
+    "recurrent": Form("", ()),
+    "experts": Form("", ()),
+}  # fmt: skip
+"""By operation; those without constants are predicted from the constants of the others."""
+
+
+def form_of(op: str, precision: Precision, device: Device) -> Form:
+    """The form of an operation on a device: libraries for GPUs have Winograd's algorithm in fp32."""
+    form = FORMS[op]
+    if op == "convolution" and precision == "fp32" and device.kind == "gpu":
+        return Form(form.group, (*form.constants, WINOGRAD))
+    return form
+
+
+def group_of(efficiency: Efficiency, name: str, precision: Precision) -> Group:
+    """A group of a device, of one precision where it keeps them apart."""
+    group: Group = getattr(efficiency.products(precision) if name in BY_PRECISION else efficiency, name)
+    return group
+
+
+def with_constants(device: Device, name: str, precision: Precision, constants: Constants) -> Device:
+    """The device with some constants of one group changed."""
+    efficiency = device.efficiency
+    group = group_of(efficiency, name, precision).model_copy(update=dict(constants))
+    if name in BY_PRECISION and precision in efficiency.precisions:
+        products = efficiency.precisions[precision].model_copy(update={name: group})
+        changed = {"precisions": {**efficiency.precisions, precision: products}}
+    else:
+        changed = {name: group}
+    return device.model_copy(update={"efficiency": efficiency.model_copy(update=changed)})

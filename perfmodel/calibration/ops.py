@@ -1,0 +1,85 @@
+"""Everything that kernel tables determine about one device."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from perfmodel.calibration.fit import Fit, fit
+from perfmodel.calibration.forms import with_constants
+from perfmodel.calibration.timings import Selection, Timing, read_timings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from perfmodel.specs import Hardware
+    from perfmodel.specs.common import Precision
+    from perfmodel.specs.hardware import Device
+
+ORDER = ("stream", "reduction", "gemm", "convolution", "attention", "recurrent", "experts")
+"""Later operations use the constants of earlier ones."""
+MEMORY_BOUND = {"stream", "reduction"}
+IN_CACHE = "smaller than twice the cache, which serves it: tells nothing of the memory"
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """Fits of one device, in the order they were made."""
+
+    device: Device
+    """With the fitted constants."""
+    fits: tuple[Fit, ...]
+    sources: tuple[str, ...]
+    """Sources of the timings, with their addresses."""
+    reasons: Counter[str]
+    """Why rows do not count, and how many."""
+
+
+def calibrate(
+    paths: Sequence[Path], hardware: Hardware, chosen: Selection, progress: Callable[[int, int], None] | None = None
+) -> Calibration:
+    """Fit the constants of a device to tables of timed kernels.
+
+    Args:
+        paths: CSVs, plain or gzipped.
+        hardware: whose datasheet the constants are relative to; what the tables do not determine is kept.
+        chosen: which rows to take.
+        progress: told how many fits are done, of how many.
+
+    Raises InputError with every fault of the tables, and where they hold nothing of the device.
+    """
+    timings = read_timings(paths, chosen)
+    reasons = Counter(timings.reasons)
+    groups: dict[tuple[str, Precision], list[Timing]] = defaultdict(list)
+    for timing in timings.rows:
+        reason = _unfit(timing, hardware.device)
+        if reason:
+            reasons[reason] += 1
+        else:
+            groups[timing.measured.op, timing.measured.precision].append(timing)
+    device, fits = hardware.device, []
+    ordered = sorted(groups, key=lambda key: (ORDER.index(key[0]), -len(groups[key])))
+    for done, key in enumerate(ordered):
+        made = fit(groups[key], device)
+        fits.append(made)
+        if made.constants:
+            device = with_constants(device, made.form.group, made.precision, made.constants)
+        if progress:
+            progress(done + 1, len(ordered))
+    sources = tuple(dict.fromkeys(f"{t.source}, {t.address.partition(':')[0]}" for t in timings.rows if t.source))
+    return Calibration(device, tuple(fits), sources, reasons)
+
+
+def _unfit(timing: Timing, device: Device) -> str:
+    if timing.measured.precision not in device.compute.peak and timing.measured.op not in MEMORY_BOUND:
+        return f"no peak for {timing.measured.precision} on {device.name}"
+    largest = max((cache.capacity for cache in device.caches), default=0.0)
+    if timing.measured.op in MEMORY_BOUND and _traffic(timing) < 2 * largest:
+        return IN_CACHE
+    return ""
+
+
+def _traffic(timing: Timing) -> float:
+    return float(sum(getattr(kernel, "traffic", 0.0) for kernel in timing.measured.kernels))

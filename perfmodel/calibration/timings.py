@@ -1,0 +1,174 @@
+"""Timed kernels out of tables, and many of one kind as one kernel with columns of sizes."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter, defaultdict
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from perfmodel.errors import InputError, Place, Problem
+from perfmodel.validation.ops import OPS, Measured, express_of
+from perfmodel.validation.tables import CellError, InexpressibleError, machines, number, read_table
+from perfmodel.yamlfile import nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from perfmodel.graph.kernels import Kernel
+    from perfmodel.validation.tables import Row
+
+    Array = NDArray[np.float64]
+
+MOST_FAULTS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """One timed kernel, or several that were timed together."""
+
+    measured: Measured
+    time: float
+    harness: float
+    """What timing adds to the kernels."""
+    source: str
+    address: str
+    held_out: bool
+    """Judges the fit; never part of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which rows of the tables to take: all that begin with these words."""
+
+    device: str = ""
+    source: str = ""
+    library: str = ""
+    precision: str = ""
+
+    def takes(self, row: Row) -> bool:
+        """Whether a row is asked for."""
+        return (
+            self.device in ("", row["device"])
+            and row.get("source", "").startswith(self.source)
+            and self.library in row.get("library", "")
+            and self.precision in ("", row["precision"])
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Timings:
+    """What some tables hold of one device."""
+
+    rows: tuple[Timing, ...]
+    reasons: Counter[str]
+    """Why rows do not count, and how many."""
+
+
+def read_timings(paths: Sequence[Path], chosen: Selection) -> Timings:
+    """Timed kernels of one device; raises InputError with the faults of all files.
+
+    Rows whose `split` is test are held out. Where a table has no such rows, every third shape is, by a hash that does
+    not depend on the order of the rows.
+    """
+    rows: list[Timing] = []
+    reasons: Counter[str] = Counter()
+    problems: list[Problem] = []
+    devices: set[str] = set()
+    for path in paths:
+        try:
+            sheet, _ = read_table(path, OPS)
+        except InputError as error:
+            problems.extend(error.problems)
+            continue
+        problems.extend(sheet.problems)
+        express = express_of(set(sheet.header))
+        split = any(row.get("split") == "test" for _, row in sheet.rows)
+        for place, row in sheet.rows:
+            devices.add(row["device"])
+            if express is None or not chosen.takes(row):
+                continue
+            try:
+                time = number(row, "time_us", 0.0) * 1e-6
+                if not time:
+                    raise InexpressibleError("no time given")
+                measured = express(row)
+            except InexpressibleError as error:
+                reasons[str(error)] += 1
+            except CellError as error:
+                problems.append(Problem(place, error.column, error.message))
+            else:
+                held = row["split"] == "test" if split else _third(measured)
+                harness = machines().harness_of(row)
+                rows.append(Timing(measured, time, harness, row.get("source", ""), row.get("address", ""), held))
+    if problems:
+        raise InputError(problems[:MOST_FAULTS])
+    if not rows:
+        hint = nearest(chosen.device, devices) if chosen.device else f"; the tables hold {', '.join(sorted(devices)[:8])}"
+        raise InputError([Problem(Place("--device"), chosen.device or "", f"no timing of this device that can be used{hint}")])
+    return Timings(tuple(rows), reasons)
+
+
+def _third(measured: Measured) -> bool:
+    return hashlib.sha256(repr(measured.kernels).encode()).digest()[0] % 3 == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Timings whose kernels differ in sizes alone: each kernel holds columns."""
+
+    kernels: tuple[Kernel, ...]
+    index: NDArray[np.intp]
+    """Of the timings, in the order they came."""
+
+
+def stacked(timings: Sequence[Timing]) -> list[Batch]:
+    """Timings as few kernels with columns of sizes."""
+    groups: dict[Any, list[int]] = defaultdict(list)
+    for index, timing in enumerate(timings):
+        groups[tuple(_structure(k) for k in timing.measured.kernels)].append(index)
+    return [
+        Batch(
+            tuple(_columns([timings[i].measured.kernels[position] for i in members]) for position in range(len(structure))),
+            np.array(members),
+        )
+        for structure, members in groups.items()
+    ]
+
+
+def _leaves(kernel: Any) -> Iterator[tuple[str, Any]]:
+    yield from ((f.name, getattr(kernel, f.name)) for f in fields(kernel))
+
+
+def _structure(kernel: Any) -> Any:
+    """What must be equal for two kernels to share columns: all but their sizes."""
+    parts = []
+    for name, value in _leaves(kernel):
+        if is_dataclass(value):
+            parts.append((name, _structure(value)))
+        elif isinstance(value, bool) or not isinstance(value, int | float | np.number):
+            parts.append((name, value))
+    return (type(kernel), tuple(parts))
+
+
+def _columns(kernels: Sequence[Any]) -> Any:
+    """One kernel with the sizes of many as columns."""
+    first = kernels[0]
+    changed: dict[str, Any] = {}
+    for name, value in _leaves(first):
+        values = [getattr(kernel, name) for kernel in kernels]
+        if is_dataclass(value):
+            changed[name] = _columns(values)
+        elif isinstance(value, int | float | np.number) and not isinstance(value, bool):
+            changed[name] = np.array(values, dtype=float)
+    return replace(first, **changed)
+
+
+def times_of(timings: Iterable[Timing]) -> Array:
+    """Measured times as a column."""
+    return np.array([timing.time for timing in timings])

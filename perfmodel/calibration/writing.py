@@ -1,0 +1,74 @@
+"""A calibration as a new hardware file."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from perfmodel.calibration.document import HardwareFile, Written
+from perfmodel.calibration.forms import BY_PRECISION
+from perfmodel.errors import InputError, Place, Problem
+from perfmodel.library import path_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from perfmodel.calibration.fit import Fit
+    from perfmodel.calibration.ops import Calibration
+    from perfmodel.specs.common import Precision
+    from perfmodel.specs.hardware import Efficiency
+
+
+def write_calibrated(path: Path, hardware: str | Path, calibration: Calibration) -> None:
+    """Write a machine with the fitted constants; raises InputError where the file cannot be written."""
+    text = path_of("hardware", hardware).read_text(encoding="utf-8")
+    try:
+        path.write_text(calibrated_text(text, calibration), encoding="utf-8")
+    except OSError as error:
+        raise InputError([Problem(Place("--yaml"), str(path), f"cannot be written: {error.strerror}")]) from error
+
+
+def calibrated_text(text: str, calibration: Calibration, key: str = "") -> str:
+    """The YAML with the fitted constants in place of the old ones.
+
+    Args:
+        text: of the machine that was calibrated.
+        calibration: what was fitted.
+        key: of the source in the file's `sources`; by default the first words of the source's name.
+    """
+    file = HardwareFile(text)
+    source = "; ".join(calibration.sources) or "timings of the user"
+    key = key or re.sub(r"[^a-z0-9]+", "-", source.partition(",")[0].lower()).strip("-")[:30]
+    file.cite(key, source)
+    for written in _groups(calibration, key):
+        file.write(written)
+    return file.text
+
+
+def _groups(calibration: Calibration, key: str) -> Iterator[Written]:
+    """Each fit's group; the device's own products go to the precision with the most timings."""
+    taken: set[str] = set()
+    launched = False
+    for fit in calibration.fits:
+        if not fit.constants:
+            continue
+        slot = slot_of(fit, calibration.device.efficiency, taken)
+        taken.add(fit.form.group)
+        yield Written(fit.form.group, slot, fit.constants, statements(fit, key))
+        if fit.form.keeps_launch and not launched:
+            launched = True
+            yield Written("launch", None, {"time": fit.launch}, statements(fit, key))
+
+
+def slot_of(fit: Fit, efficiency: Efficiency, taken: set[str]) -> Precision | None:
+    """The precision whose group a fit writes; None is the device's own."""
+    apart = fit.precision in efficiency.precisions or fit.form.group in taken
+    return fit.precision if fit.form.group in BY_PRECISION and apart else None
+
+
+def statements(fit: Fit, key: str) -> dict[str, Any]:
+    """Where the constants come from, and what they are worth."""
+    error = round(max(fit.errors.median, 0.001), 3) if fit.errors else None
+    judged = f"; p90 {fit.errors.p90:.0%} on {fit.held_out} held-out timings" if fit.errors else ""
+    return {"source": key, "status": "fitted", "points": fit.points, "error": error, "note": f"{fit.op} in {fit.precision}{judged}"}
