@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from perfmodel.specs.common import Precision
     from perfmodel.specs.hardware import Device
 
-LEAST = 8
+LEAST = 5
 """Timings to fit; fewer determine nothing."""
 SOFT = 0.1
 """Errors above this share count ever less, so that a few odd kernels do not rule."""
