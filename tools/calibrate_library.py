@@ -79,7 +79,12 @@ def make(entry: dict[str, Any], data: Path, before: dict[str, Made]) -> Made:
 
 def kept(calibration: Calibration, other: Selection, tables: list[Path]) -> float:
     """Predicted over measured time of large products of another source."""
-    rows = [t for t in read_timings(tables, other).rows if not t.held_out and t.measured.kernels[0].flops >= LARGE]
+    precision = calibration.fits[0].precision  # of the same peak; the other may have constants of its own
+    rows = [
+        replace(t, measured=replace(t.measured, precision=precision))
+        for t in read_timings(tables, other).rows
+        if not t.held_out and t.measured.kernels[0].flops >= LARGE
+    ]
     return min(1.0, round(float(np.median(times(rows, calibration.device) / times_of(rows))), 2))
 
 
