@@ -87,11 +87,11 @@ def winograd_convolution(
     """
     common = {
         "cores": cores, "tile_rows": tile_rows, "tile_columns": tile_columns,
-        "tile_balance": tile_balance, "depth_half": depth_half, "depth_time": depth_time,
+        "tile_balance": tile_balance, "depth_half": depth_half, "depth_time": depth_time, "overlap": overlap,
     }  # fmt: skip
     direct = tiled_matmul(
         rows=rows, columns=columns, depth=depth, count=count, traffic=traffic, peak=peak, fraction=fraction,
-        sustained=sustained, overlap=overlap, bandwidth=bandwidth, streaming_fraction=streaming_fraction,
+        sustained=sustained, bandwidth=bandwidth, streaming_fraction=streaming_fraction,
         launch=launch, **common,
     )  # fmt: skip
     products = tiled_compute(

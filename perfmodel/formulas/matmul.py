@@ -36,8 +36,7 @@ def tiled_matmul(
     .. math::
         T = t_0 + \left(C^o + M^o\right)^{1/o}, \quad M = \frac{Q}{\varphi B}, \quad
         C = \min_{(r, c)} \left\lceil \frac{b \lceil m/r \rceil \lceil n/c \rceil}{p} \right\rceil
-        (k + k_{1/2}) \max\left(\frac{2 r c}{\eta s P / p} \max\left(1, \frac{I_0}{I}\right), \tau\right),
-        \quad I = \frac{r c}{r + c}
+        (k + k_{1/2}) \max\left(\frac{2 p}{\eta s P} \left((r c)^o + (I_0 (r + c))^o\right)^{1/o}, \tau\right)
 
     Tiles at the edge are computed whole and the last wave of tiles keeps all cores waiting; a core waits for the
     operands of a small tile, which reuses them less, and for the steps of its pipeline; a short inner dimension does not
@@ -55,7 +54,7 @@ def tiled_matmul(
         tile_columns: c, likewise.
         fraction: η, of the peak, in a large product with large tiles.
         sustained: s, of the rate of a short benchmark, kept up in hours of training.
-        tile_balance: I₀, intensity I of a tile below which loading operands takes longer than multiplying them.
+        tile_balance: I₀, intensity r c / (r + c) of a tile below which loading operands takes longer than multiplying.
         depth_half: k½, inner dimension at which half of the time is filling and draining.
         depth_time: τ, least time of a core for one of the inner dimension, however small the tile.
         overlap: o, 1 where computing C and moving M follow one another, large where the longer hides the other.
@@ -77,7 +76,7 @@ def tiled_matmul(
     computing = tiled_compute(
         rows=rows, columns=columns, depth=depth, count=count, rate=peak * fraction * sustained, cores=cores,
         tile_rows=tile_rows, tile_columns=tile_columns, tile_balance=tile_balance,
-        depth_half=depth_half, depth_time=depth_time,
+        depth_half=depth_half, depth_time=depth_time, overlap=overlap,
     )  # fmt: skip
     moving = traffic / (streaming_fraction * bandwidth)
     return launch + overlapped(computing=computing, moving=moving, overlap=overlap)
@@ -96,13 +95,13 @@ def tiled_compute(
     tile_balance: Count,
     depth_half: Count,
     depth_time: Seconds,
+    overlap: Count,
 ) -> Seconds:
     r"""The computing of `tiled_matmul` alone, by the fastest tile shape.
 
     .. math::
         C = \min_{(r, c)} \left\lceil \frac{b \lceil m/r \rceil \lceil n/c \rceil}{p} \right\rceil
-        (k + k_{1/2}) \max\left(\frac{2 r c}{R / p} \max\left(1, \frac{I_0}{I}\right), \tau\right),
-        \quad I = \frac{r c}{r + c}
+        (k + k_{1/2}) \max\left(\frac{2 p}{R} \left((r c)^o + (I_0 (r + c))^o\right)^{1/o}, \tau\right)
 
     Args:
         rows: m, of the left matrix and the output.
@@ -113,22 +112,23 @@ def tiled_compute(
         cores: p, units that each take one tile.
         tile_rows: r, of each tile shape that the library has (one number, or a list).
         tile_columns: c, likewise.
-        tile_balance: I₀, intensity I of a tile below which loading operands takes longer than multiplying them.
+        tile_balance: I₀, intensity r c / (r + c) of a tile below which loading operands takes longer than multiplying.
         depth_half: k½, inner dimension at which half of the time is filling and draining.
         depth_time: τ, least time of a core for one of the inner dimension, however small the tile.
+        overlap: o, of multiplying and loading, as of computing and moving in `tiled_matmul`.
 
     References:
         As `tiled_matmul`.
 
     >>> float(tiled_compute(rows=256, columns=128, depth=1000, count=1, rate=4e9, cores=2, tile_rows=128,
-    ...     tile_columns=128, tile_balance=0.0, depth_half=0.0, depth_time=0.0))
-    0.016384
+    ...     tile_columns=128, tile_balance=0.0, depth_half=0.0, depth_time=0.0, overlap=2.0))
+    0.016384000000000003
     """
     shapes = zip(np.atleast_1d(tile_rows), np.atleast_1d(tile_columns), strict=True)
     slope = 2 * cores / rate
     times = (
         np.ceil(count * np.ceil(rows / r) * np.ceil(columns / c) / cores)
-        * np.maximum(slope * np.maximum(r * c, (r + c) * tile_balance), depth_time)
+        * np.maximum(slope * overlapped(computing=r * c, moving=(r + c) * tile_balance, overlap=overlap), depth_time)
         for r, c in shapes
     )
     fastest: Seconds = reduce(np.minimum, times)
