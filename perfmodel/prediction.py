@@ -190,12 +190,12 @@ def predict_layout(workload: Workload, hardware: Hardware, strategy: Strategy, l
     graph = expand(
         workload,
         microbatch=layout.microbatch,
-        fused=strategy.attention == "flash",
+        fused=strategy.attention != "unfused",
         merged=strategy.elementwise == "merged",
     )
     share = divide(graph, layout, strategy)
     state = state_of(workload, strategy)
-    processor = Processor(hardware.device, workload.training.precision)
+    processor = Processor(hardware.device, workload.training.precision, strategy.attention)
     passes = Passes(processor, hardware.network, strategy.recompute, state.accumulate_traffic, strategy.framework)
     parameters = np.maximum(
         stage_parameters(share, first=True, last=layout.pp == 1),

@@ -97,18 +97,20 @@ def groups(made: Made, *, fitted: bool) -> Iterator[Written]:
         said["note"] = f"timed on {made.entry['device']}: {said['note']}"
         if not fitted:
             said |= {"status": "assumed", "points": None, "error": None}
-        yield Written(fit.form.group, made.entry.get("slot"), values(fit, made.sustained), said)
+        yield Written(made.entry.get("group", fit.form.group), made.entry.get("slot"), values(fit, made), said)
         if fit.form.keeps_launch and "slot" not in made.entry and made.entry.get("launch", True):
             yield Written("launch", None, {"time": fit.launch}, said)
 
 
-def values(fit: Fit, sustained: float | None) -> dict[str, float]:
+def values(fit: Fit, made: Made) -> dict[str, float]:
     """The constants, with those that follow from them."""
     found = dict(fit.constants)
-    if fit.form.group == "matmul" and sustained is not None:
-        found["sustained"] = sustained
+    if fit.form.group == "matmul" and made.sustained is not None:
+        found["sustained"] = made.sustained
     if fit.form.group == "attention":
-        softmax = found["softmax_width"] / HEAD
+        attention = made.calibration.device.efficiency.attention
+        softmax = found.setdefault("softmax_width", attention.softmax_width) / HEAD
+        found |= {"keys_half": attention.keys_half} if "keys_half" not in found else {}
         found["backward"] = round(BACKWARD * (5 + softmax) / 5 * 2 / (2 + softmax), 3)
     return found
 

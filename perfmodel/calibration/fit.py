@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 LEAST = 5
 """Timings to fit; fewer determine nothing."""
+EACH = 8
+"""Timings that one constant takes: a short table determines only the first of a form."""
 SOFT = 0.1
 """Errors above this share count ever less, so that a few odd kernels do not rule."""
 
@@ -61,16 +63,24 @@ def fit(timings: Sequence[Timing], device: Device) -> Fit:
         device: whose other constants are kept.
     """
     first = timings[0].measured
-    form = form_of(first.op, first.precision, device)
     train, held = ([t for t in timings if t.held_out is wanted] for wanted in (False, True))
+    form = form_of(first.op, first.precision, device)
+    form = _determined(form, len(train))
     found, launch = _search(train, device, form, first.precision) if len(train) >= LEAST else ({}, 0.0)
     fitted = _changed(device, form, first.precision, found, launch)
+    kept = {c.name: found[c.name] for c in form.constants if found}
     errors = _errors(times(held, fitted), held)
     rivals = {name: _errors(rival(train, held, device), held) for name, rival in RIVALS.items()} if train else {}
     return Fit(
-        first.op, first.precision, form, found, launch, len(train), len(held), errors,
+        first.op, first.precision, form, kept, launch, len(train), len(held), errors,
         {name: seen for name, seen in rivals.items() if seen},
     )  # fmt: skip
+
+
+def _determined(form: Form, points: int) -> Form:
+    """What so many timings can tell."""
+    most = max(1, points // EACH)
+    return replace(form, constants=form.constants[:most], engine=form.engine[: max(0, most - len(form.constants))])
 
 
 def times(timings: Sequence[Timing], device: Device) -> Array:
@@ -94,16 +104,17 @@ def _search(
     from scipy.optimize import least_squares
 
     measured = times_of(timings)
-    searched = (*form.constants, LAUNCH)
+    searched = (*form.constants, *form.engine, LAUNCH)
+    names = [c.name for c in searched[:-1]]
 
     def residuals(x: Array) -> Array:
-        values = dict(zip((c.name for c in form.constants), x, strict=False))
+        values = dict(zip(names, x, strict=False))
         return np.asarray(np.log(times(timings, _changed(device, form, precision, values, x[-1])) / measured))
 
     start, low, high = (np.array([getattr(c, name) for c in searched]) for name in ("start", "low", "high"))
     solved = least_squares(residuals, start, bounds=(low, high), loss="soft_l1", f_scale=SOFT, x_scale=start)
     values = [round(float(value), c.digits) for c, value in zip(searched, solved.x, strict=True)]
-    return dict(zip((c.name for c in form.constants), values, strict=False)), values[-1]
+    return dict(zip(names, values, strict=False)), values[-1]
 
 
 def _errors(predicted: Array, timings: Sequence[Timing]) -> Errors | None:

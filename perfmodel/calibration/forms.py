@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -35,6 +35,8 @@ class Form:
     group: str
     """Field of `perfmodel.specs.hardware.Efficiency`, or of the products of a precision."""
     constants: tuple[Constant, ...]
+    engine: tuple[Constant, ...] = ()
+    """Searched too, but not kept: what the engine around the kernel does, such as filling its cache of keys."""
     keeps_launch: bool = False
     """The least time of these kernels is that of the device; else it belongs to the engine that was timed."""
 
@@ -56,7 +58,8 @@ FORMS = {
     ),
     "attention": Form(
         "attention",
-        (FRACTION, Constant("softmax_width", 30.0, 0.0, 400.0, 0), Constant("keys_half", 100.0, 0.0, 3000.0, 0), OVERLAP, MEMORY),
+        (FRACTION, Constant("softmax_width", 30.0, 0.0, 400.0, 0), Constant("keys_half", 100.0, 0.0, 3000.0, 0)),
+        engine=(OVERLAP, MEMORY),
     ),
     "convolution": Form("convolution", (FRACTION,)),
     "stream": Form("streaming", (FRACTION,)),
@@ -71,7 +74,7 @@ def form_of(op: str, precision: Precision, device: Device) -> Form:
     """The form of an operation on a device: libraries for GPUs have Winograd's algorithm in fp32."""
     form = FORMS[op]
     if op == "convolution" and precision == "fp32" and device.kind == "gpu":
-        return Form(form.group, (*form.constants, WINOGRAD))
+        return replace(form, constants=(*form.constants, WINOGRAD))
     return form
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perfmodel.errors import InputError, Place, Problem
-from perfmodel.validation.ops import OPS, Measured, express_of
-from perfmodel.validation.tables import CellError, InexpressibleError, machines, number, read_table
+from perfmodel.validation.ops import OPS, Measured, express_of, seconds
+from perfmodel.validation.tables import CellError, InexpressibleError, machines, read_table
 from perfmodel.yamlfile import nearest
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def read_timings(paths: Sequence[Path], chosen: Selection) -> Timings:
             if express is None or not chosen.takes(row):
                 continue
             try:
-                time = number(row, "time_us", 0.0) * 1e-6
+                time = seconds(row)
                 if not time:
                     raise InexpressibleError("no time given")
                 measured = express(row)

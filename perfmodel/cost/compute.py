@@ -19,6 +19,7 @@ from perfmodel.timeline import Part, Repeat, Term, term
 if TYPE_CHECKING:
     from perfmodel.specs.common import Precision
     from perfmodel.specs.hardware import Device
+    from perfmodel.specs.strategy import Attention as AttentionKind
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,7 @@ class Processor:
 
     device: Device
     precision: Precision
+    attention: AttentionKind = "flash"
     sustained: bool = True
     """At the clocks of hours of training; else at those of a short benchmark."""
 
@@ -113,7 +115,7 @@ class Processor:
         )  # fmt: skip
 
     def _attention(self, name: str, kernel: FlashAttention, kind: str) -> Term:
-        group = self.device.efficiency.attention
+        group = self.device.efficiency.fused_attention(self.attention)
         return term(
             name, flash_attention, kind=kind, heads=kernel.heads, queries=kernel.queries, keys=kernel.keys,
             width=kernel.width, softmaxes=1, traffic=kernel.traffic,

@@ -133,11 +133,18 @@ class Efficiency(Products):
     precisions: dict[Precision, Products] = Field(default_factory=dict)
     """Of precisions that other units compute, as fp32 beside tensor cores for fp16."""
     attention: FusedAttention
+    """Of the best kernel for the device."""
+    attention_2: FusedAttention | None = None
+    """Of FlashAttention-2, where the device has better."""
     streaming: Streaming
     reduction: Reduction
     launch: Launch
     contention: Contention | None = None
     """None where messages move without the cores, as on TPUs."""
+
+    def fused_attention(self, kind: str) -> FusedAttention:
+        """Those of a kernel that a strategy names."""
+        return self.attention_2 if kind == "flash-2" and self.attention_2 else self.attention
 
     def products(self, precision: Precision) -> Products:
         """Those of one precision."""

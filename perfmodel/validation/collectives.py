@@ -51,6 +51,7 @@ COLLECTIVES = (
         _group,
         _machine,
         collective,
+        lambda row: number(row, "time_us", 0.0) * 1e-6,
     ),
 )
 """Kinds of collective tables."""

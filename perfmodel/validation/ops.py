@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING
 
 from perfmodel.cost.compute import Processor
@@ -57,6 +58,14 @@ def _precision(row: Row) -> Precision:
 def _operand(precision: Precision) -> float | None:
     element, stored = ELEMENT_BYTES[precision], STORED_BYTES[precision]
     return element if element < stored else None
+
+
+def seconds(row: Row) -> float:
+    """The measured time; papers on attention print the rate of half the products where it is causal."""
+    if row["time_us"] or row.get("kind") != "fwd":
+        return number(row, "time_us", 0.0) * 1e-6
+    sizes = (size(row, c) for c in ("batch", "heads", "q_len", "kv_len", "head_dim"))
+    return 4 * prod(sizes) / (1 + number(row, "causal")) / (size(row, "tflops") * 1e12)
 
 
 def gemm(row: Row) -> Measured:
@@ -185,7 +194,7 @@ def _table(columns: str, express: Callable[[Row], Measured]) -> Table:
         name = row["kind"] if express is long else express.__name__
         return f"{name} {row['device']} {row['precision']}"
 
-    return Table(COMMON | set(columns.split()), group, _machine, predict)
+    return Table(COMMON | set(columns.split()), group, _machine, predict, seconds)
 
 
 OPS = tuple(_table(columns, express) for columns, express in EXPRESS)

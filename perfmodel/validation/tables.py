@@ -70,6 +70,8 @@ class Table:
     """The line of the report that a row belongs to."""
     machine: Callable[[Row], str | None]
     predict: Callable[[Row, Hardware], float]
+    seconds: Callable[[Row], float]
+    """The measured time of a row; 0 where none is given."""
 
 
 def number(row: Row, column: str, default: float | None = None) -> float:
@@ -154,9 +156,9 @@ def _table(path: Path, kinds: Sequence[Table], hardware: str | None) -> list[Out
 
 def _judge(kind: Table, row: Row, name: str, hardware: str | None) -> Outcome:
     machine = hardware or kind.machine(row)
-    measured = number(row, "time_us", 0.0) * 1e-6
-    predicted, reason = None, ""
+    measured, predicted, reason = 0.0, None, ""
     try:
+        measured = kind.seconds(row)
         predicted = _predict(kind, row, machine, measured)
     except InexpressibleError as error:
         reason = str(error)
