@@ -20,6 +20,10 @@ Topology = Literal[
 ]
 
 
+FLASH_1 = 0.5
+"""Rate of the first FlashAttention over that of the second, which is about twice as fast (arXiv:2307.08691, abstract)."""
+
+
 class Compute(Group):
     """How fast a device can calculate at best."""
 
@@ -144,7 +148,10 @@ class Efficiency(Products):
 
     def fused_attention(self, kind: str) -> FusedAttention:
         """Those of a kernel that a strategy names."""
-        return self.attention_2 if kind == "flash-2" and self.attention_2 else self.attention
+        second = self.attention_2 or self.attention
+        if kind == "flash-1":
+            return second.model_copy(update={"fraction": second.fraction * FLASH_1})
+        return second if kind == "flash-2" else self.attention
 
     def products(self, precision: Precision) -> Products:
         """Those of one precision."""

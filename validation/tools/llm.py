@@ -11,6 +11,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, cast
 
+from perfmodel.library import find
 from validation.tools.cases import Case, Skipped, UnknownMachine, machine
 from validation.tools.fabric import fabric_overrides
 from validation.tools.shapes import Shape, named
@@ -215,7 +216,7 @@ def _cases(line: Line, stem: str, common: set[str]) -> Iterator[Case]:
             seq_len=line.needed("seq_len", "sequence length"),
             precision=precision,
             recompute=recompute,
-            attention=_attention(line.text("attention_impl")),
+            attention=_attention(line.text("attention_impl"), line.strategy),
             overrides=overrides,
             metric=metric,
             value=value,
@@ -386,12 +387,12 @@ def _recompute(line: Line) -> str:
     raise Unusable(f"recomputation '{printed}' is none that the model has")
 
 
-def _attention(printed: str) -> str:
-    if not printed:
-        return ""
+def _attention(printed: str, preset: str) -> str:
+    """What a row says, unless the preset knows more: which FlashAttention."""
     if re.search(r"no flash|unfused|softmax|dot_product", printed):
         return "unfused"
-    return "flash"
+    known = bool(preset) and find("strategies", preset).attention != "unfused"
+    return "" if known or not printed else "flash"
 
 
 def _yes(printed: str) -> bool | None:
