@@ -30,7 +30,17 @@ class Validation:
     passed: bool
 
 
-__all__ = ["calibrate_ops", "check", "explain", "list_items", "predict", "report", "show", "validate", "validate_tables"]
+__all__ = [
+    "calibrate_ops",
+    "check",
+    "explain",
+    "list_items",
+    "predict",
+    "report",
+    "show",
+    "validate",
+    "validate_tables",
+]
 
 
 def predict(

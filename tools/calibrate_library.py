@@ -97,7 +97,9 @@ def groups(made: Made, *, fitted: bool) -> Iterator[Written]:
         said["note"] = f"timed on {made.entry['device']}: {said['note']}"
         if not fitted:
             said |= {"status": "assumed", "points": None, "error": None}
-        yield Written(made.entry.get("group", fit.form.group), made.entry.get("slot"), values(fit, made), said)
+        slot = made.entry.get("kernel", made.entry.get("slot"))
+        group = "attention_kernels" if "kernel" in made.entry else fit.form.group
+        yield Written(group, slot, values(fit, made), said)
         if fit.form.keeps_launch and "slot" not in made.entry and made.entry.get("launch", True):
             yield Written("launch", None, {"time": fit.launch}, said)
 
@@ -152,7 +154,17 @@ def main() -> int:
             made = results[entry["name"]] = make(entry, options.data, results)
             for fit in made.calibration.fits:
                 error = f"{100 * fit.errors.median:.1f}/{100 * fit.errors.p90:.1f} %" if fit.errors else ""
-                print(entry["name"], fit.op, fit.precision, fit.points, error, dict(fit.constants), f"{fit.launch * 1e6:.1f} us", made.sustained or "", flush=True)
+                print(
+                    entry["name"],
+                    fit.op,
+                    fit.precision,
+                    fit.points,
+                    error,
+                    dict(fit.constants),
+                    f"{fit.launch * 1e6:.1f} us",
+                    made.sustained or "",
+                    flush=True,
+                )
     if options.write:
         write(made for made in results.values() if not made.entry.get("judge"))
     if options.table:

@@ -14,8 +14,8 @@ from perfmodel.calibration.forms import BY_PRECISION
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from perfmodel.specs.common import Precision
 
+KERNELS = "attention_kernels"
 STATEMENTS = ("source", "status", "points", "error", "note")
 """Of a group, about where its values come from; a fit writes them anew."""
 TIMES = {"time": ("us", 1e6), "depth_time": ("ns", 1e9)}
@@ -27,8 +27,8 @@ class Written:
     """Values of one group and where they come from."""
 
     group: str
-    precision: Precision | None
-    """Whose own products they are; None is those of the device."""
+    slot: str | None
+    """The precision whose own products they are, or the kernel of attention; None is the device's own group."""
     values: Mapping[str, float]
     statements: Mapping[str, Any]
 
@@ -57,7 +57,7 @@ class HardwareFile:
 
     def write(self, written: Written) -> None:
         """Set the values of one group."""
-        group = self._group(written.group, written.precision)
+        group = self._group(written.group, written.slot)
         for key in (*STATEMENTS, *written.values):
             group.pop(key, None)
         for key, value in written.values.items():
@@ -65,8 +65,10 @@ class HardwareFile:
             group[key] = f"{value * size:.3g} {unit}" if unit else _short(value)
         group.update({key: value for key, value in written.statements.items() if value is not None})
 
-    def _group(self, name: str, precision: Precision | None) -> Any:
+    def _group(self, name: str, precision: str | None) -> Any:
         efficiency = self._tree["device"]["efficiency"]
+        if name == KERNELS:
+            return efficiency.setdefault(name, CommentedMap()).setdefault(precision, CommentedMap())
         if precision is None or name not in BY_PRECISION:
             return efficiency.setdefault(name, CommentedMap())
         products = efficiency.setdefault("precisions", CommentedMap())

@@ -10,7 +10,6 @@ import numpy as np
 from perfmodel.calibration.forms import LAUNCH, Form, form_of, with_constants
 from perfmodel.calibration.timings import stacked, times_of
 from perfmodel.cost.compute import Processor
-from perfmodel.specs.common import ELEMENT_BYTES
 from perfmodel.timeline import duration
 
 if TYPE_CHECKING:
@@ -129,11 +128,8 @@ def _bare_roofline(_: Sequence[Timing], held: Sequence[Timing], device: Device) 
     memory = device.memory.bandwidth
 
     def one(timing: Timing) -> float:
-        precision = timing.measured.precision
-        peak = device.compute.peak.get(precision, 0.0)
-        if timing.measured.op in {"stream", "reduction"} or not peak:
-            return sum(k.traffic for k in timing.measured.kernels) / memory  # type: ignore[union-attr, misc]
-        return float(sum(max(k.flops / peak, getattr(k, "traffic", 0.0) / memory) for k in timing.measured.kernels))
+        peak = device.compute.peak.get(timing.measured.precision, np.inf)
+        return float(sum(max(k.flops / peak, k.traffic / memory) for k in timing.measured.kernels))
 
     return np.array([one(timing) for timing in held])
 

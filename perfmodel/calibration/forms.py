@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -90,7 +90,7 @@ def with_constants(device: Device, name: str, precision: Precision, constants: C
     group = group_of(efficiency, name, precision).model_copy(update=dict(constants))
     if name in BY_PRECISION and precision in efficiency.precisions:
         products = efficiency.precisions[precision].model_copy(update={name: group})
-        changed = {"precisions": {**efficiency.precisions, precision: products}}
+        changed: dict[str, Any] = {"precisions": {**efficiency.precisions, precision: products}}
     else:
         changed = {name: group}
     return device.model_copy(update={"efficiency": efficiency.model_copy(update=changed)})

@@ -82,4 +82,4 @@ def _unfit(timing: Timing, device: Device) -> str:
 
 
 def _traffic(timing: Timing) -> float:
-    return float(sum(getattr(kernel, "traffic", 0.0) for kernel in timing.measured.kernels))
+    return float(sum(kernel.traffic for kernel in timing.measured.kernels))

@@ -15,7 +15,7 @@ from perfmodel.validation.tables import CellError, InexpressibleError, machines,
 from perfmodel.yamlfile import nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -94,24 +94,29 @@ def read_timings(paths: Sequence[Path], chosen: Selection) -> Timings:
             if express is None or not chosen.takes(row):
                 continue
             try:
-                time = seconds(row)
-                if not time:
-                    raise InexpressibleError("no time given")
-                measured = express(row)
+                rows.append(_timing(row, express, split=split))
             except InexpressibleError as error:
                 reasons[str(error)] += 1
             except CellError as error:
                 problems.append(Problem(place, error.column, error.message))
-            else:
-                held = row["split"] == "test" if split else _third(measured)
-                harness = machines().harness_of(row)
-                rows.append(Timing(measured, time, harness, row.get("source", ""), row.get("address", ""), held))
     if problems:
         raise InputError(problems[:MOST_FAULTS])
     if not rows:
-        hint = nearest(chosen.device, devices) if chosen.device else f"; the tables hold {', '.join(sorted(devices)[:8])}"
-        raise InputError([Problem(Place("--device"), chosen.device or "", f"no timing of this device that can be used{hint}")])
+        hint = (
+            nearest(chosen.device, devices) if chosen.device else f"; the tables hold {', '.join(sorted(devices)[:8])}"
+        )
+        raise InputError(
+            [Problem(Place("--device"), chosen.device or "", f"no timing of this device that can be used{hint}")]
+        )
     return Timings(tuple(rows), reasons)
+
+
+def _timing(row: Row, express: Callable[[Row], Measured], *, split: bool) -> Timing:
+    time, measured = seconds(row), express(row)
+    if not time:
+        raise InexpressibleError("no time given")
+    held = row["split"] == "test" if split else _third(measured)
+    return Timing(measured, time, machines().harness_of(row), row.get("source", ""), row.get("address", ""), held)
 
 
 def _third(measured: Measured) -> bool:
@@ -134,7 +139,9 @@ def stacked(timings: Sequence[Timing]) -> list[Batch]:
         groups[tuple(_structure(k) for k in timing.measured.kernels)].append(index)
     return [
         Batch(
-            tuple(_columns([timings[i].measured.kernels[position] for i in members]) for position in range(len(structure))),
+            tuple(
+                _columns([timings[i].measured.kernels[position] for i in members]) for position in range(len(structure))
+            ),
             np.array(members),
         )
         for structure, members in groups.items()

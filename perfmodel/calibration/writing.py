@@ -71,4 +71,10 @@ def statements(fit: Fit, key: str) -> dict[str, Any]:
     """Where the constants come from, and what they are worth."""
     error = round(max(fit.errors.median, 0.001), 3) if fit.errors else None
     judged = f"; p90 {fit.errors.p90:.0%} on {fit.held_out} held-out timings" if fit.errors else ""
-    return {"source": key, "status": "fitted", "points": fit.points, "error": error, "note": f"{fit.op} in {fit.precision}{judged}"}
+    return {
+        "source": key,
+        "status": "fitted",
+        "points": fit.points,
+        "error": error,
+        "note": f"{fit.op} in {fit.precision}{judged}",
+    }

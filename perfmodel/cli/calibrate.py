@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from pathlib import Path  # noqa: TC003 - typer reads annotations at run time
 from typing import Annotated
 
 import typer
 
-from perfmodel.cli.options import FormatName, OutputFile
+from perfmodel.cli.options import FormatName, OutputFile  # noqa: TC001 - likewise
 from perfmodel.cli.writing import write
 
 calibrate = typer.Typer(no_args_is_help=True, help="Fit the constants of a device to measurements.")

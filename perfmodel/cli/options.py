@@ -56,7 +56,7 @@ _JOB: dict[str, Any] = {
     "seq": _text("--seq", "N", "Sequence length in tokens."),
     "precision": _text("--precision", "NAME", "fp32, tf32, fp16, bf16, fp8 …"),
     "recompute": _text("--recompute", "POLICY", "none, selective or full."),
-    "attention": _text("--attention", "KIND", "unfused, flash, flash-2 or flash-1."),
+    "attention": _text("--attention", "KIND", "unfused, flash, flash-2, flash-1 or cudnn."),
     "schedule": _text("--schedule", "NAME", "1f1b or gpipe."),
     "sync": _text("--sync", "NAME", "all-reduce."),
     "sequence_parallel": Annotated[

@@ -23,7 +23,7 @@ def write(report: Report, form: Format, output: Path | None) -> None:
         _print(text)
         return
     try:
-        Path(output).write_text(text, encoding="utf-8")
+        output.write_text(text, encoding="utf-8")
     except OSError as error:
         raise InputError([Problem(Place("--output"), str(output), f"cannot be written: {error.strerror}")]) from error
 

@@ -117,5 +117,10 @@ class Repeated:
         """Of all times."""
         return self.times * self.kernel.flops
 
+    @property
+    def traffic(self) -> Bytes:
+        """Of all times."""
+        return self.times * self.kernel.traffic
+
 
 Kernel = Gemm | Convolution | FlashAttention | Fused | Stream | Repeated

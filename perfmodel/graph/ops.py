@@ -17,7 +17,19 @@ from perfmodel.units import Bytes, Count
 if TYPE_CHECKING:
     from perfmodel.graph.split import Kernels, Split
 
-__all__ = ["Attention", "Conv2d", "Elementwise", "Embedding", "Experts", "Linear", "Loss", "Lstm", "Norm", "Op", "Opaque"]
+__all__ = [
+    "Attention",
+    "Conv2d",
+    "Elementwise",
+    "Embedding",
+    "Experts",
+    "Linear",
+    "Loss",
+    "Lstm",
+    "Norm",
+    "Op",
+    "Opaque",
+]
 
 
 @dataclass(frozen=True, slots=True)

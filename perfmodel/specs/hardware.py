@@ -138,8 +138,8 @@ class Efficiency(Products):
     """Of precisions that other units compute, as fp32 beside tensor cores for fp16."""
     attention: FusedAttention
     """Of the best kernel for the device."""
-    attention_2: FusedAttention | None = None
-    """Of FlashAttention-2, where the device has better."""
+    attention_kernels: dict[Literal["flash-2", "cudnn"], FusedAttention] = Field(default_factory=dict)
+    """Of other kernels, by the names that strategies use."""
     streaming: Streaming
     reduction: Reduction
     launch: Launch
@@ -148,10 +148,10 @@ class Efficiency(Products):
 
     def fused_attention(self, kind: str) -> FusedAttention:
         """Those of a kernel that a strategy names."""
-        second = self.attention_2 or self.attention
         if kind == "flash-1":
+            second = self.fused_attention("flash-2")
             return second.model_copy(update={"fraction": second.fraction * FLASH_1})
-        return second if kind == "flash-2" else self.attention
+        return self.attention_kernels.get(kind, self.attention)  # type: ignore[call-overload, no-any-return]
 
     def products(self, precision: Precision) -> Products:
         """Those of one precision."""

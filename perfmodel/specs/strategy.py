@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Degree = Annotated[Integer, Field(ge=1)]
 
 Recompute = Annotated[Literal["none", "selective", "full"], KeepOrigin]
-Attention = Annotated[Literal["unfused", "flash", "flash-2", "flash-1"], KeepOrigin]
+Attention = Annotated[Literal["unfused", "flash", "flash-2", "flash-1", "cudnn"], KeepOrigin]
 Schedule = Annotated[Literal["1f1b", "gpipe"], KeepOrigin]
 Overlap = Literal["none", "backward"]
 
@@ -66,8 +66,8 @@ class Strategy(Spec):
     recompute: Recompute = "none"
     """Activations recomputed in the backward pass: none, selective (the attention core), full (each layer)."""
     attention: Attention = "flash"
-    """unfused materialises the scores in memory; flash never does, flash-2 and flash-1 by the older
-    FlashAttention of this number, where the device has newer."""
+    """unfused materialises the scores in memory; flash never does, flash-2, flash-1 and cudnn by the
+    kernels of this name, where the device has better."""
     elementwise: Annotated[Literal["separate", "merged"], KeepOrigin] = "merged"
     """Whether each elementwise operation is a kernel of its own, as in eager PyTorch, or neighbours are merged: dropout with
     the residual sum, scale and mask with softmax, rectifiers and sums of convolutional networks with the norm before."""

@@ -15,8 +15,8 @@ from pydantic import Field
 from perfmodel.csvfile import Sheet, read_csv
 from perfmodel.errors import InputError, Place, Problem
 from perfmodel.library import find, validation_folder
-from perfmodel.validation.cases import Outcome
 from perfmodel.units import Seconds
+from perfmodel.validation.cases import Outcome
 from perfmodel.yamlfile import Spec, load, nearest
 
 if TYPE_CHECKING:
