@@ -73,8 +73,8 @@ CASES: list[tuple[list[str], list[str]]] = [
     ([*GPT, "--tp", ""], ["--tp: must be a whole number, not ''"]),
     ([*GPT, "--batch", "9" * 400, "--devices", "1e400"], ["--batch: must be at most 1e+18", "--devices: must be at most 1e+18"]),
     (
-        [*GPT, "--set", "hardware.device.efficiency.matmul.tile_half=.inf"],
-        ["--set hardware.device.efficiency.matmul.tile_half: device.efficiency.matmul.tile_half: must be at most 1e+18"],
+        [*GPT, "--set", "hardware.device.efficiency.matmul.tile_balance=.inf"],
+        ["--set hardware.device.efficiency.matmul.tile_balance: device.efficiency.matmul.tile_balance: must be at most 1e+18"],
     ),
     ([*GPT, "--tp", "true"], ["--tp: must be a number, not true"]),
     ([*GPT, "--seq", "2001-99-99"], ["--seq: training.sequence: must be a whole number, not '2001-99-99'"]),

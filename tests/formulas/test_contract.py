@@ -37,12 +37,12 @@ ALIASES = [
 FACTOR = {"B": 3.0, "FLOP": 5.0, "s": 7.0, "W": 11.0, "J": 77.0, "USD": 13.0, "1": 1.0}
 """How many new units make an old one; J = W s."""
 
-SHARES = {"fraction", "streaming_fraction", "sustained"}
+SHARES = {"fraction", "streaming_fraction", "sustained", "winograd_fraction"}
 SWITCHES = {"on"}
-CONSTANTS = {"tile_half", "depth_half"}
+CONSTANTS = {"tile_balance", "depth_half", "softmax_width"}
 TILES = {"tile_rows", "tile_columns"}
 """Have an axis of their own, the last."""
-COUNTS_FLOP = {"tiled_matmul", "flash_attention"}
+COUNTS_FLOP = {"tiled_matmul", "tiled_compute", "winograd_convolution", "flash_attention"}
 """Its 2 m n k FLOP are made of counts, so that the unit FLOP cannot be rescaled."""
 
 

@@ -104,7 +104,7 @@ class TestThroughTheChain:
         tier, device = machine.network[1], machine.device
         numbers: list[object] = [
             device.compute.cores, *device.compute.peak.values(), device.memory.capacity, device.memory.bandwidth,
-            device.efficiency.matmul.fraction, device.efficiency.matmul.tile_half, device.efficiency.launch.time,
+            device.efficiency.matmul.fraction, device.efficiency.matmul.tile_balance, device.efficiency.launch.time,
             tier.devices, tier.bandwidth, tier.latency, tier.efficiency,
         ]  # fmt: skip
         assert all(origin_of(number) for number in numbers)

@@ -85,7 +85,8 @@ class TestAsTheFormulasSay:
         constants: dict[str, Any] = {
             "peak": machine.device.compute.peak[precision], "cores": machine.device.compute.cores,  # type: ignore[index]
             "tile_rows": tiles[:, 0], "tile_columns": tiles[:, 1], "fraction": efficiency.fraction, "sustained": efficiency.sustained,
-            "tile_half": efficiency.tile_half, "depth_half": efficiency.depth_half, "bandwidth": machine.device.memory.bandwidth,
+            "tile_balance": efficiency.tile_balance, "depth_half": efficiency.depth_half, "depth_time": efficiency.depth_time,
+            "overlap": efficiency.overlap, "bandwidth": machine.device.memory.bandwidth,
             "streaming_fraction": machine.device.efficiency.streaming.fraction, "launch": machine.device.efficiency.launch.time,
         }  # fmt: skip
         return float(tiled_matmul(**(constants | sizes)))
@@ -165,7 +166,7 @@ class TestWhatDoesNotCount:
         [
             ("gemm", {"time_us": ""}, "no time given"),
             ("gemm", {"time_us": "0"}, "no time given"),
-            ("gemm", {"precision": "int4"}, "no peak for int4 on Testium"),
+            ("gemm", {"precision": "int4"}, "precision int4"),
             ("gemm", {"m": ""}, "no m given"),
             ("gemm", {"k": "0"}, "k is 0"),
             ("attention", {"kind": "generation"}, "attention of kind generation"),
@@ -197,7 +198,7 @@ class TestWhatDoesNotCount:
         report = api.validate_tables("ops", [file], hardware=str(fixtures / "machine.yaml"))
         (study,) = report.record["studies"]
         assert (study["name"], study["count"]) == ("gemm Testium fp16", 2)
-        assert report.record["reasons"] == {"no peak for int4 on Testium": 2, "no time given": 1}
+        assert report.record["reasons"] == {"precision int4": 2, "no time given": 1}
         assert [row["skipped"] for row in report.rows] == [False, True, True, True, False]
         assert [row["id"] for row in report.rows][:2] == ["table.csv:2", "table.csv:3"]
         assert "2   no peak for int4 on Testium" in report.render("table")
