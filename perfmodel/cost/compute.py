@@ -78,10 +78,7 @@ class Processor:
                 tiles = self._wide_tiles if kernel.operand is None else self._narrow_tiles
                 return self._product(name, kernel, kind or "matmul", tiles)
             case Convolution():
-                fraction = self.device.efficiency.products(self.wide).convolution.fraction
-                tiles = {**self._wide_tiles, "fraction": fraction}
-                direct = not (kernel.winograd and self.wide == "fp32" and self.device.kind == "gpu")
-                return self._product(name, kernel if direct else _winograd(kernel), kind or "convolution", tiles)
+                return self._convolution(name, kernel, kind or "convolution")
             case FlashAttention():
                 return self._attention(name, kernel, kind or "attention")
             case Fused():
@@ -90,6 +87,35 @@ class Processor:
                 return self._stream(name, kernel, kind or "memory-bound")
             case Repeated():
                 return Repeat(name, self.time(kernel.kernel, prefix, kind), kernel.times)
+
+    def _convolution(self, name: str, kernel: Convolution, kind: str) -> Term:
+        """The faster of the direct algorithm and, where GPU libraries multiply in fp32, of Winograd's.
+
+        The transforms are taken to hide behind the products. Beside fp32 tensor cores of tf32 no faster than the plain
+        units leave room for it, as on GeForce boards.
+        """
+        direct, plain = self._rate(self.wide), self._rate("fp32")
+        if self.device.kind == "gpu" and self.wide in {"fp32", "tf32"} and kernel.saving * plain > direct:
+            spared = replace(kernel, depth=kernel.depth / kernel.saving)
+            return self._product(name, spared, kind, self._plain_convolution)
+        return self._product(name, kernel, kind, self._direct_convolution)
+
+    def _rate(self, precision: Precision) -> float:
+        """Of large convolutions; 0 where the device does not state the precision."""
+        peak = self.device.compute.peak.get(precision, 0.0)
+        return float(peak * self.device.efficiency.products(precision).convolution.fraction)
+
+    @cached_property
+    def _direct_convolution(self) -> dict[str, Any]:
+        return self._convolution_tiles(self.wide)
+
+    @cached_property
+    def _plain_convolution(self) -> dict[str, Any]:
+        return self._convolution_tiles("fp32")
+
+    def _convolution_tiles(self, precision: Precision) -> dict[str, Any]:
+        fraction = self.device.efficiency.products(precision).convolution.fraction
+        return {**self._tiles(precision), "fraction": fraction}
 
     def _product(self, name: str, kernel: Gemm | Convolution, kind: str, tiles: dict[str, Any]) -> Term:
         return term(
@@ -122,12 +148,3 @@ class Processor:
             name, streaming, kind=kind, traffic=kernel.traffic,
             bandwidth=self.device.memory.bandwidth, fraction=group.fraction, launch=efficiency.launch.time,
         )  # fmt: skip
-
-
-def _winograd(kernel: Convolution) -> Convolution:
-    """The products that Winograd's F(2 x 2, 3 x 3) leaves: 16 multiplications for 4 outputs in place of 36.
-
-    Lavin and Gray, Fast algorithms for convolutional neural networks, CVPR 2016 (arXiv:1509.09308), section 4.1.
-    GPU libraries use it in fp32; the transforms are taken to hide behind the products.
-    """
-    return replace(kernel, depth=kernel.depth * 16 / 36)

@@ -45,8 +45,8 @@ class Convolution:
     """Maps and filters, each once; the unfolded matrix never exists in memory."""
     count: Count = 1
     """Groups."""
-    winograd: bool = False
-    """Of 3 x 3 windows one pixel apart, which need fewer multiplications than the direct algorithm."""
+    saving: float = 1.0
+    """Multiplications of the direct algorithm for each one that Winograd's leaves; 1 where it does not apply."""
 
     @property
     def flops(self) -> Flop:

@@ -11,6 +11,11 @@ from perfmodel.units import Bytes, Count
 if TYPE_CHECKING:
     from perfmodel.graph.split import Kernels, Split
 
+WINOGRAD = {9.0: 36 / 16, 25.0: 100 / 36}
+"""Multiplications that Winograd's algorithm saves, by the area of the window: of windows one pixel apart, F(2 x 2, 3 x 3)
+needs 16 for 4 outputs in place of 36, F(2 x 2, 5 x 5) 36 in place of 100. Lavin and Gray, Fast algorithms for
+convolutional neural networks, CVPR 2016 (arXiv:1509.09308), section 4.1: (m + r - 1)^2 for m^2 outputs of r x r."""
+
 
 @dataclass(frozen=True, slots=True)
 class Conv2d:
@@ -33,6 +38,8 @@ class Conv2d:
     """The first layer of a network needs no gradient of its input."""
     input_kept: bool = False
     """Another op counts the input as saved."""
+    copied: bool = False
+    """Maps lie in another order than the product wants: a copy of what goes in, and one of what comes out."""
     split: Split = "none"
 
     @property
@@ -56,27 +63,35 @@ class Conv2d:
         depth = self.inputs * self.kernel_area / self.groups
         product = self._implicit(self.name, pixels, self.outputs / self.groups, depth)
         bias = (Stream(f"{self.name} bias", 2 * pixels * self.outputs * self.element),) if self.bias else ()
-        return (product, *bias)
+        return (product, *self._copies(self.name), *bias)
 
     def backward(self) -> Kernels:
         """Gradients of the input (unless it is the image), of the filters and of the bias."""
         pixels = self.batch * self.height * self.width
         outputs, depth = self.outputs / self.groups, self.inputs * self.kernel_area / self.groups
-        weight = self._implicit(f"{self.name} weight gradient", depth, outputs, pixels)
+        name = f"{self.name} weight gradient"
+        weight = (self._implicit(name, depth, outputs, pixels), *self._copies(name))
         bias = (Stream(f"{self.name} bias gradient", pixels * self.outputs * self.element),) if self.bias else ()
         if self.first:
-            return (weight, *bias)
+            return (*weight, *bias)
+        name = f"{self.name} input gradient"
         area = self.kernel_area * self.height * self.width / self.input_area
         inputs = self.inputs / self.groups
-        gradient = self._implicit(f"{self.name} input gradient", self.batch * self.input_area, inputs, outputs * area)
-        return (gradient, weight, *bias)
+        gradient = self._implicit(name, self.batch * self.input_area, inputs, outputs * area)
+        return (gradient, *self._copies(name), *weight, *bias)
+
+    def _copies(self, name: str) -> tuple[Stream, ...]:
+        """Both maps of a pass, each read and written."""
+        maps = self.batch * (self.inputs * self.input_area + self.outputs * self.height * self.width)
+        return (Stream(f"{name} layout", 2 * maps * self.element),) if self.copied else ()
 
     def _implicit(self, name: str, rows: Count, columns: Count, depth: Count) -> Convolution | Fused:
         """The product of a pass; depthwise, with one channel in each group, there is none, and moving the maps binds."""
         if self.groups == self.inputs > 1:
             return Fused(name, 2 * rows * columns * depth * self.groups, self._traffic, "convolution")
-        dense = self.kernel_area == 9 and self.height * self.width == self.input_area and self.groups == 1
-        return Convolution(name, rows, columns, depth, self._traffic, self.groups, winograd=dense)
+        dense = self.height * self.width == self.input_area and self.groups == 1
+        saving = WINOGRAD.get(float(self.kernel_area), 1.0) if dense else 1.0
+        return Convolution(name, rows, columns, depth, self._traffic, self.groups, saving)
 
 
 @dataclass(frozen=True, slots=True)
