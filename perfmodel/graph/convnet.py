@@ -59,7 +59,7 @@ class _Builder:
     merged: bool
     """Rectifiers and sums ride along with the kernel before."""
     copied: bool
-    """Convolutions copy their maps to channels last and back."""
+    """Convolutions copy their maps to channels last."""
     passes: float
     """Of batch norm."""
 

@@ -74,7 +74,7 @@ class Strategy(Spec):
     the residual sum, scale and mask with softmax, rectifiers and sums of convolutional networks with the norm before."""
     layout: MapLayout = "channels-first"
     """Order of the maps of convolutional networks in memory. Tensor cores want channels last; in half precision cuDNN
-    copies maps that lie otherwise before each convolution, and its result after."""
+    copies maps that lie otherwise before each convolution."""
     batch_norm: BatchNorm = "persistent"
     """Of half-precision maps with channels last: `persistent` keeps a map on the chip between its statistics and its
     normalisation, as cuDNN can; `streaming` reads it again, as compilers' own reductions do."""
