@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perfmodel.formulas.attention import flash_attention
+from perfmodel.formulas.convolution import split_product
 from perfmodel.formulas.matmul import tiled_matmul
 from perfmodel.formulas.roofline import fused, streaming
 from perfmodel.graph.kernels import Convolution, FlashAttention, Fused, Gemm, Kernel, Repeated, Stream
-from perfmodel.specs.common import WIDE
+from perfmodel.specs.common import ELEMENT_BYTES, WIDE
 from perfmodel.timeline import Part, Repeat, Term, term
 
 if TYPE_CHECKING:
@@ -97,8 +98,15 @@ class Processor:
         direct, plain = self._rate(self.wide), self._rate("fp32")
         if self.device.kind == "gpu" and self.wide in {"fp32", "tf32"} and kernel.saving * plain > direct:
             spared = replace(kernel, depth=kernel.depth / kernel.saving)
-            return self._product(name, spared, kind, self._plain_convolution)
-        return self._product(name, kernel, kind, self._direct_convolution)
+            return self._split_product(name, spared, kind, self._plain_convolution)
+        return self._split_product(name, kernel, kind, self._direct_convolution)
+
+    def _split_product(self, name: str, kernel: Convolution, kind: str, tiles: dict[str, Any]) -> Term:
+        return term(
+            name, split_product, kind=kind,
+            rows=kernel.rows, columns=kernel.columns, depth=kernel.depth, count=kernel.count,
+            traffic=kernel.traffic, splits=kernel.splits, partial=ELEMENT_BYTES["fp32"], **tiles,
+        )  # fmt: skip
 
     def _rate(self, precision: Precision) -> float:
         """Of large convolutions; 0 where the device does not state the precision."""
@@ -117,7 +125,7 @@ class Processor:
         fraction = self.device.efficiency.products(precision).convolution.fraction
         return {**self._tiles(precision), "fraction": fraction}
 
-    def _product(self, name: str, kernel: Gemm | Convolution, kind: str, tiles: dict[str, Any]) -> Term:
+    def _product(self, name: str, kernel: Gemm, kind: str, tiles: dict[str, Any]) -> Term:
         return term(
             name, tiled_matmul, kind=kind,
             rows=kernel.rows, columns=kernel.columns, depth=kernel.depth, count=kernel.count,

@@ -47,6 +47,8 @@ class Convolution:
     """Groups."""
     saving: float = 1.0
     """Multiplications of the direct algorithm for each one that Winograd's leaves; 1 where it does not apply."""
+    splits: int = 1
+    """Parts that the inner dimension may be computed in at the same time: the pixels of a filter's gradient."""
 
     @property
     def flops(self) -> Flop:

@@ -16,6 +16,9 @@ WINOGRAD = {9.0: 36 / 16, 25.0: 100 / 36}
 needs 16 for 4 outputs in place of 36, F(2 x 2, 5 x 5) 36 in place of 100. Lavin and Gray, Fast algorithms for
 convolutional neural networks, CVPR 2016 (arXiv:1509.09308), section 4.1: (m + r - 1)^2 for m^2 outputs of r x r."""
 
+SPLITS = 128
+"""Parts at most of the sum over pixels: as many as large devices have cores."""
+
 
 @dataclass(frozen=True, slots=True)
 class Conv2d:
@@ -81,7 +84,7 @@ class Conv2d:
         outputs, depth = self.outputs / self.groups, self.inputs * self.kernel_area / self.groups
         name = f"{self.name} weight gradient"
         copy = self._copy(name, self._input + self._output)
-        weight = (*copy, self._implicit(name, depth, outputs, pixels))
+        weight = (*copy, self._implicit(name, depth, outputs, pixels, SPLITS))
         bias = (Stream(f"{self.name} bias gradient", pixels * self.outputs * self.element),) if self.bias else ()
         if self.first:
             return (*weight, *bias)
@@ -95,13 +98,13 @@ class Conv2d:
         """Maps read and written in the order that the product wants."""
         return (Stream(f"{name} layout", 2 * size),) if self.copied else ()
 
-    def _implicit(self, name: str, rows: Count, columns: Count, depth: Count) -> Convolution | Fused:
+    def _implicit(self, name: str, rows: Count, columns: Count, depth: Count, splits: int = 1) -> Convolution | Fused:
         """The product of a pass; depthwise, with one channel in each group, there is none, and moving the maps binds."""
         if self.groups == self.inputs > 1:
             return Fused(name, 2 * rows * columns * depth * self.groups, self._traffic, "convolution")
         dense = self.height * self.width == self.input_area and self.groups == 1
         saving = WINOGRAD.get(float(self.kernel_area), 1.0) if dense else 1.0
-        return Convolution(name, rows, columns, depth, self._traffic, self.groups, saving)
+        return Convolution(name, rows, columns, depth, self._traffic, self.groups, saving, splits)
 
 
 @dataclass(frozen=True, slots=True)
