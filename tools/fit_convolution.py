@@ -1,13 +1,14 @@
 """Fit the convolution share of each chip and precision to whole steps of single devices.
 
-    python tools/fit_convolution.py [--chip CHIP] [--streaming] [--without TEXT] STUDY [STUDY ...]
+    python tools/fit_convolution.py [--chip CHIP] [--workload NAME] [--streaming] [--without TEXT] STUDY [STUDY ...]
 
 Boards with the same chip share one constant (CHIPS). It is the only one that is free, but for the share of the memory
 bandwidth with --streaming, for a chip without a table of kernels; the loss is that of fit_efficiency.py (soft L1 of the
 logarithm of predicted over measured time), over the calibration rows of convolutional networks on one device. Runs of
 one configuration count once, by their median; --without leaves out those whose address holds a text, as of software
-older than the chip. Prints for each chip and precision the errors with the shares of the
-hardware files and the fit as YAML.
+older than the chip. Prints for each chip and precision the errors with the shares of the hardware files and the fit as
+YAML. The shares in the hardware files come from lambda-pytorch, lambda-tensorflow, timm, deeplearningexamples, dlperf,
+mxnet, misc, tf-cnn-benchmarks, jcjohnson-cnn and soumith-convnet.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ CHIPS = {
     "GK210": ("aws-p2-8xlarge", "aws-p2-16xlarge"),
     "GM200": ("titan-x-maxwell",),
     "GP102": ("titan-x-pascal", "gtx-1080ti", "p40-8gpu", "gtx-1080"),
+    "GP100": ("dgx-1-p100",),
     "GV100": (
         "dgx-1-v100-16gb", "dgx-1-v100", "dgx-2", "dgx-2h", "ac922-4gpu", "ac922-6gpu", "aws-p3-16xlarge",
         "aws-p3dn-24xlarge", "jean-zay-v100",
@@ -107,6 +109,7 @@ def main() -> int:
     """Fit every chip that has rows."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--chip", choices=CHIPS)
+    parser.add_argument("--workload", help="one network, where hosts bind the others of a study")
     parser.add_argument("--streaming", action="store_true")
     parser.add_argument("--without", default="\n")
     parser.add_argument("studies", nargs="+")
@@ -116,7 +119,8 @@ def main() -> int:
     groups: dict[tuple[str, Precision], list[tuple[Job, float]]] = defaultdict(list)
 
     def is_wanted(row: Measurement) -> bool:
-        return row.devices == 1 and row.hardware in chips and options.without not in row.address
+        named = options.workload in {None, row.workload}
+        return named and row.devices == 1 and row.hardware in chips and options.without not in row.address
 
     for job, measured in cases(options.studies, is_wanted):
         if job.workload.model.family == "convnet":

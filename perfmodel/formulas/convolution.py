@@ -17,7 +17,7 @@ def split_product(
     depth: Count,
     count: Count,
     traffic: Bytes,
-    splits: int,
+    splits: Count,
     partial: Bytes,
     peak: FlopPerSecond,
     cores: Count,
@@ -45,7 +45,7 @@ def split_product(
         depth: k, inner dimension.
         count: b, independent products.
         traffic: Q, operands read and output written, each once.
-        splits: S, parts at most, a power of two; with 1 the product is not split.
+        splits: S, parts at most; with 1 the product is not split.
         partial: q, of one element of a partial sum.
         peak: of the device.
         cores: units that each take one tile.
@@ -78,10 +78,15 @@ def split_product(
     }  # fmt: skip
     sums = 2 * partial * count * rows * columns
     times = (
-        tiled_matmul(
-            rows=rows, columns=columns, depth=depth / s, count=count * s, traffic=traffic + (s > 1) * s * sums, **device
+        np.where(
+            np.asarray(splits) >= s,
+            tiled_matmul(
+                rows=rows, columns=columns, depth=depth / s, count=count * s, traffic=traffic + (s > 1) * s * sums,
+                **device,
+            ),
+            np.inf,
         )
-        for s in (2**i for i in range(splits.bit_length()))
-    )
+        for s in 2 ** np.arange(1 + int(np.log2(np.max(splits))))
+    )  # fmt: skip
     fastest: Seconds = reduce(np.minimum, times)
     return fastest
