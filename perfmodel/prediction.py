@@ -192,6 +192,8 @@ def predict_layout(workload: Workload, hardware: Hardware, strategy: Strategy, l
         microbatch=layout.microbatch,
         fused=strategy.attention != "unfused",
         merged=strategy.elementwise == "merged",
+        channels_last=strategy.layout == "channels-last",
+        persistent=strategy.batch_norm == "persistent",
     )
     share = divide(graph, layout, strategy)
     state = state_of(workload, strategy)

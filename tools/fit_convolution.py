@@ -1,16 +1,21 @@
-"""Fit the convolution share of a device to whole steps, where its kernel table contradicts the networks.
+"""Fit the convolution share of each chip and precision to whole steps of single devices.
 
-    python tools/fit_convolution.py PRECISION MACHINE[,MACHINE ...] STUDY [STUDY ...]
+    python tools/fit_convolution.py [--chip CHIP] [--workload NAME] [--streaming] [--without TEXT] STUDY [STUDY ...]
 
-The machines carry the same device. Its one share of the peak in that precision is free; the loss is that of
-fit_efficiency.py (soft L1 of the logarithm of predicted over measured time), over the calibration rows of convolutional
-networks. Prints the errors with the share of the hardware files, with the fitted one, and the fit as YAML.
+Boards with the same chip share one constant (CHIPS). It is the only one that is free, but for the share of the memory
+bandwidth with --streaming, for a chip without a table of kernels; the loss is that of fit_efficiency.py (soft L1 of the
+logarithm of predicted over measured time), over the calibration rows of convolutional networks on one device. Runs of
+one configuration count once, by their median; --without leaves out those whose address holds a text, as of software
+older than the chip. Prints for each chip and precision the errors with the shares of the hardware files and the fit as
+YAML. The shares in the hardware files come from lambda-pytorch, lambda-tensorflow, timm, deeplearningexamples, dlperf,
+mxnet, misc, tf-cnn-benchmarks, jcjohnson-cnn and soumith-convnet.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,55 +23,116 @@ from fit_dispatch import cases
 from scipy.optimize import least_squares
 
 from perfmodel.prediction import predict
+from perfmodel.specs.hardware import OtherProducts
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from perfmodel.job import Job
     from perfmodel.specs.common import Precision
     from perfmodel.specs.hardware import Hardware
+    from perfmodel.specs.measurement import Measurement
+
+    Column = np.ndarray[tuple[int], np.dtype[np.float64]]
+
+CHIPS = {
+    "GK210": ("aws-p2-8xlarge", "aws-p2-16xlarge"),
+    "GM200": ("titan-x-maxwell",),
+    "GP102": ("titan-x-pascal", "gtx-1080ti", "p40-8gpu", "gtx-1080"),
+    "GP100": ("dgx-1-p100",),
+    "GV100": (
+        "dgx-1-v100-16gb", "dgx-1-v100", "dgx-2", "dgx-2h", "ac922-4gpu", "ac922-6gpu", "aws-p3-16xlarge",
+        "aws-p3dn-24xlarge", "jean-zay-v100",
+    ),
+    "TU102 GeForce": ("rtx-2080ti-8gpu-pcie", "exxact-2080ti", "pcie-4gpu-100gbe", "pcie-4gpu-100gib", "pcie-4gpu-10gbe"),
+    "TU102 Quadro": ("quadro-rtx-8000-8gpu-pcie", "quadro-rtx-8000-8gpu-nvlink"),
+    "GA100": ("dgx-a100-40gb", "dgx-a100-80gb", "a100-pcie-40gb", "a100-pcie-80gb", "jean-zay-a100"),
+    "GA102 GeForce": ("rtx-3090-8gpu-pcie", "rtx-3080-2gpu-pcie"),
+    "GA102 RTX": ("rtx-a6000-8gpu-pcie",),
+    "AD102 GeForce": ("rtx-4090-2gpu-pcie",),
+    "AD102 RTX": ("rtx-6000-ada-8gpu-pcie",),
+    "GH100": ("dgx-h100", "dgx-h200", "h100-pcie", "h200-4gpu", "grand-teton-h100-96gb"),
+    "GB100": ("dgx-b200",),
+}  # fmt: skip
+"""Machines by chip; where tensor cores add up in fp32 at half of their rate (GeForce), the chip counts as another."""
 
 
-def with_share(hardware: Hardware, precision: Precision, share: float) -> Hardware:
-    """The machine, with the convolutions of one precision at ``share`` of the peak."""
+def with_shares(hardware: Hardware, precision: Precision, shares: Column) -> Hardware:
+    """The machine, with the convolutions of one precision, and perhaps the streams, at ``shares`` of the peaks."""
     efficiency = hardware.device.efficiency
-    products = efficiency.precisions[precision]
-    changed = products.model_copy(update={"convolution": products.convolution.model_copy(update={"fraction": share})})
-    efficiency = efficiency.model_copy(update={"precisions": {**efficiency.precisions, precision: changed}})
+    products = efficiency.products(precision)
+    convolution = products.convolution.model_copy(update={"fraction": float(shares[0])})
+    changed = OtherProducts.model_construct(matmul=products.matmul, convolution=convolution)
+    update: dict[str, object] = {"precisions": {**efficiency.precisions, precision: changed}}
+    for share in shares[1:]:
+        update["streaming"] = efficiency.streaming.model_copy(update={"fraction": float(share)})
+    efficiency = efficiency.model_copy(update=update)
     return hardware.model_copy(update={"device": hardware.device.model_copy(update={"efficiency": efficiency})})
 
 
-def ratios(
-    found: list[tuple[Job, float]], precision: Precision, share: float
-) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def ratios(found: list[tuple[Job, float]], precision: Precision, shares: Column) -> Column:
     """Predicted over measured step time."""
     return np.array([
-        predict(job.workload, with_share(job.hardware, precision, share), job.strategy).step_time / measured
+        predict(job.workload, with_shares(job.hardware, precision, shares), job.strategy).step_time / measured
         for job, measured in found
     ])  # fmt: skip
 
 
+def configurations(rows: Iterable[tuple[Job, float]]) -> list[tuple[Job, float]]:
+    """Each job once, with the median of its step times."""
+    jobs: dict[str, Job] = {}
+    times: dict[str, list[float]] = defaultdict(list)
+    for job, measured in rows:
+        key = f"{job.workload!r} {job.hardware!r} {job.strategy!r}"
+        jobs.setdefault(key, job)
+        times[key].append(measured)
+    return [(job, float(np.median(times[key]))) for key, job in jobs.items()]
+
+
+def fit(found: list[tuple[Job, float]], precision: Precision, *, streaming: bool) -> tuple[Column, Column]:
+    """The shares that the hardware files state, and those that fit best."""
+    efficiency = found[0][0].hardware.device.efficiency
+    shares = [efficiency.products(precision).convolution.fraction, efficiency.streaming.fraction]
+    stated = np.array(shares[: 2 if streaming else 1], dtype=float)
+
+    def residuals(shares: Column) -> Column:
+        return np.log(ratios(found, precision, shares))
+
+    start = np.minimum(stated, 0.95)
+    best = least_squares(
+        residuals, start, bounds=(0.05, 1.0), loss="soft_l1", f_scale=0.1, diff_step=np.full_like(start, 0.01)
+    )
+    return stated, best.x
+
+
 def main() -> int:
-    """Fit one device."""
+    """Fit every chip that has rows."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("precision")
-    parser.add_argument("machines")
+    parser.add_argument("--chip", choices=CHIPS)
+    parser.add_argument("--workload", help="one network, where hosts bind the others of a study")
+    parser.add_argument("--streaming", action="store_true")
+    parser.add_argument("--without", default="\n")
     parser.add_argument("studies", nargs="+")
     options = parser.parse_args()
-    machines = options.machines.split(",")
-    rows = cases(options.studies, lambda row: row.hardware in machines)
-    found = [
-        (job, measured) for job, measured in rows
-        if job.workload.model.family == "convnet" and job.workload.training.precision == options.precision
-    ]  # fmt: skip
-    stated = found[0][0].hardware.device.efficiency.products(options.precision).convolution.fraction
+    wanted = {options.chip: CHIPS[options.chip]} if options.chip else CHIPS
+    chips = {machine: chip for chip, machines in wanted.items() for machine in machines}
+    groups: dict[tuple[str, Precision], list[tuple[Job, float]]] = defaultdict(list)
 
-    def residuals(share: np.ndarray[tuple[int], np.dtype[np.float64]]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-        return np.log(ratios(found, options.precision, float(share[0])))
+    def is_wanted(row: Measurement) -> bool:
+        named = options.workload in {None, row.workload}
+        return named and row.devices == 1 and row.hardware in chips and options.without not in row.address
 
-    fit = least_squares(residuals, [stated], bounds=([0.1], [1.0]), loss="soft_l1", f_scale=0.1, diff_step=[0.01])
-    for share in (stated, float(fit.x[0])):
-        size = np.abs(ratios(found, options.precision, share) - 1)
-        print(f"median {100 * np.median(size):.1f} %, p90 {100 * np.quantile(size, 0.9):.1f} %")
-        print(f"convolution: {{fraction: {share:.3f}, points: {len(found)}, error: {np.median(size):.3f}}}")
+    for job, measured in cases(options.studies, is_wanted):
+        if job.workload.model.family == "convnet":
+            groups[chips[str(job.hardware.name)], job.workload.training.precision].append((job, measured))
+    for (chip, precision), rows in sorted(groups.items()):
+        found = configurations(rows)
+        print(f"{chip} {precision}")
+        for shares in fit(found, precision, streaming=options.streaming):
+            size = np.abs(ratios(found, precision, shares) - 1)
+            print(f"  convolution: {{fraction: {shares[0]:.3f}, points: {len(found)}, error: {np.median(size):.3f}}}")
+            for share in shares[1:]:
+                print(f"  streaming: {{fraction: {share:.3f}}}")
     return 0
 
 

@@ -72,14 +72,7 @@ class HardwareFile:
         if precision is None or name not in BY_PRECISION:
             return efficiency.setdefault(name, CommentedMap())
         products = efficiency.setdefault("precisions", CommentedMap())
-        if precision not in products:
-            products[precision] = CommentedMap({key: _borrowed(efficiency[key]) for key in ("matmul", "convolution")})
-        return products[precision][name]
-
-
-def _borrowed(group: Mapping[str, Any]) -> CommentedMap:
-    kept = {key: value for key, value in group.items() if key not in {"status", "points", "error", "note"}}
-    return CommentedMap({**kept, "status": "assumed", "note": "that of the other precisions"})
+        return products.setdefault(precision, CommentedMap()).setdefault(name, CommentedMap())
 
 
 def _short(value: float) -> float | int:

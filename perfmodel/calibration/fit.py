@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfmodel.calibration.forms import LAUNCH, Form, form_of, with_constants
+from perfmodel.calibration.forms import FORMS, LAUNCH, Form, with_constants
 from perfmodel.calibration.timings import stacked, times_of
 from perfmodel.cost.compute import Processor
 from perfmodel.timeline import duration
@@ -63,7 +63,7 @@ def fit(timings: Sequence[Timing], device: Device) -> Fit:
     """
     first = timings[0].measured
     train, held = ([t for t in timings if t.held_out is wanted] for wanted in (False, True))
-    form = form_of(first.op, first.precision, device)
+    form = FORMS[first.op]
     form = _determined(form, len(train))
     found, launch = _search(train, device, form, first.precision) if len(train) >= LEAST else ({}, 0.0)
     fitted = _changed(device, form, first.precision, found, launch)

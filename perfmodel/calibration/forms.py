@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -44,7 +44,6 @@ class Form:
 FRACTION = Constant("fraction", 0.7, 0.02, 1.0, 3)
 OVERLAP = Constant("overlap", 3.0, 1.0, 20.0, 2)
 MEMORY = Constant("memory_fraction", 0.8, 0.1, 1.0, 3)
-WINOGRAD = Constant("winograd", 0.6, 0.02, 1.0, 3)
 LAUNCH = Constant("time", 5e-6, 1e-7, 2e-4, 7)
 
 FORMS = {
@@ -68,14 +67,6 @@ FORMS = {
     "experts": Form("", ()),
 }  # fmt: skip
 """By operation; those without constants are predicted from the constants of the others."""
-
-
-def form_of(op: str, precision: Precision, device: Device) -> Form:
-    """The form of an operation on a device: libraries for GPUs have Winograd's algorithm in fp32."""
-    form = FORMS[op]
-    if op == "convolution" and precision == "fp32" and device.kind == "gpu":
-        return replace(form, constants=(*form.constants, WINOGRAD))
-    return form
 
 
 def group_of(efficiency: Efficiency, name: str, precision: Precision) -> Group:

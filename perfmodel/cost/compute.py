@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from perfmodel.formulas.attention import flash_attention
-from perfmodel.formulas.convolution import winograd_convolution
 from perfmodel.formulas.matmul import tiled_matmul
 from perfmodel.formulas.roofline import fused, streaming
+from perfmodel.formulas.split import split_product
 from perfmodel.graph.kernels import Convolution, FlashAttention, Fused, Gemm, Kernel, Repeated, Stream
-from perfmodel.specs.common import WIDE
+from perfmodel.specs.common import ELEMENT_BYTES, WIDE
 from perfmodel.timeline import Part, Repeat, Term, term
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class Processor:
             case Repeated():
                 return Repeat(name, self.time(kernel.kernel, prefix, kind), kernel.times)
 
-    def _product(self, name: str, kernel: Gemm | Convolution, kind: str, tiles: dict[str, Any]) -> Term:
+    def _product(self, name: str, kernel: Gemm, kind: str, tiles: dict[str, Any]) -> Term:
         return term(
             name, tiled_matmul, kind=kind,
             rows=kernel.rows, columns=kernel.columns, depth=kernel.depth, count=kernel.count,
@@ -102,17 +102,40 @@ class Processor:
         )  # fmt: skip
 
     def _convolution(self, name: str, kernel: Convolution, kind: str) -> Term:
-        group = self.device.efficiency.products(self.wide).convolution
-        tiles = {**self._wide_tiles, "fraction": group.fraction}
-        if kernel.winograd is None or group.winograd is None:
-            return self._product(name, kernel, kind, tiles)
-        products = kernel.winograd
+        """The faster of the direct algorithm and, where GPU libraries multiply in fp32, of Winograd's.
+
+        The transforms are taken to hide behind the products. Beside fp32 tensor cores of tf32 no faster than the plain
+        units leave room for it, as on GeForce boards.
+        """
+        direct, plain = self._rate(self.wide), self._rate("fp32")
+        if self.device.kind == "gpu" and self.wide in {"fp32", "tf32"} and kernel.saving * plain > direct:
+            spared = replace(kernel, depth=kernel.depth / kernel.saving)
+            return self._split_product(name, spared, kind, self._plain_convolution)
+        return self._split_product(name, kernel, kind, self._direct_convolution)
+
+    def _split_product(self, name: str, kernel: Convolution, kind: str, tiles: dict[str, Any]) -> Term:
         return term(
-            name, winograd_convolution, kind=kind,
-            rows=kernel.rows, columns=kernel.columns, depth=kernel.depth, count=kernel.count, traffic=kernel.traffic,
-            winograd_rows=products.rows, winograd_columns=products.columns, winograd_depth=products.depth,
-            element=products.element, winograd_fraction=group.winograd, **tiles,
+            name, split_product, kind=kind,
+            rows=kernel.rows, columns=kernel.columns, depth=kernel.depth, count=kernel.count,
+            traffic=kernel.traffic, splits=kernel.splits, partial=ELEMENT_BYTES["fp32"], **tiles,
         )  # fmt: skip
+
+    def _rate(self, precision: Precision) -> float:
+        """Of large convolutions; 0 where the device does not state the precision."""
+        peak = self.device.compute.peak.get(precision, 0.0)
+        return float(peak * self.device.efficiency.products(precision).convolution.fraction)
+
+    @cached_property
+    def _direct_convolution(self) -> dict[str, Any]:
+        return self._convolution_tiles(self.wide)
+
+    @cached_property
+    def _plain_convolution(self) -> dict[str, Any]:
+        return self._convolution_tiles("fp32")
+
+    def _convolution_tiles(self, precision: Precision) -> dict[str, Any]:
+        fraction = self.device.efficiency.products(precision).convolution.fraction
+        return {**self._tiles(precision), "fraction": fraction}
 
     def _attention(self, name: str, kernel: FlashAttention, kind: str) -> Term:
         group = self.device.efficiency.fused_attention(self.attention)

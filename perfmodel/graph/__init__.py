@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 __all__ = ["Block", "Graph", "expand"]
 
 
-def expand(workload: Workload, *, microbatch: Count, fused: bool, merged: bool = True) -> Graph:
+def expand(
+    workload: Workload, *, microbatch: Count, fused: bool, merged: bool = True,
+    channels_last: bool = False, persistent: bool = True,
+) -> Graph:  # fmt: skip
     """The graph of one microbatch.
 
     Args:
@@ -26,6 +29,8 @@ def expand(workload: Workload, *, microbatch: Count, fused: bool, merged: bool =
         microbatch: samples, a number or a column.
         fused: attention never writes its scores to memory.
         merged: neighbouring elementwise operations are one kernel.
+        channels_last: the maps of convolutional networks lie as tensor cores want them.
+        persistent: batch norm keeps half-precision maps on the chip that lie so.
 
     >>> from perfmodel.library import find
     >>> expand(find("workloads", "gpt2-124m"), microbatch=1, fused=True).parameters
@@ -36,5 +41,8 @@ def expand(workload: Workload, *, microbatch: Count, fused: bool, merged: bool =
     if isinstance(model, Transformer):
         return transformer(model, workload.training, microbatch=microbatch, fused=fused, merged=merged)
     if isinstance(model, Convnet):
-        return convnet(model, microbatch=microbatch, element=element, merged=merged)
+        return convnet(
+            model, microbatch=microbatch, element=element, merged=merged,
+            channels_last=channels_last, persistent=persistent,
+        )  # fmt: skip
     return custom(model, microbatch=microbatch, element=element, fused=fused)

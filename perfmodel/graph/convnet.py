@@ -1,7 +1,6 @@
 """Convolutional networks: AlexNet, VGG, ResNet, Inception from their layers.
 
-The operations are those that PyTorch executes with cuDNN, one kernel each: batch norm reads the map twice and
-writes it; the rectifier works in place; a residual is added in place; a concatenation copies.
+The operations are those that PyTorch executes with cuDNN, one kernel each: the rectifier works in place; a residual is added in place; a concatenation copies.
 
 A map that the backward pass needs is counted once. A rectifier keeps its output, which the next layer saves
 too without a copy. Any other map is counted by the first layer that reads it: a convolution, linear layer or
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from perfmodel.graph.graph import Block, Graph
 from perfmodel.graph.ops import Conv2d, Elementwise, Linear, Loss, Norm, Op
+from perfmodel.specs.common import ELEMENT_BYTES
 from perfmodel.specs.convnet import Shape, output, pair
 
 if TYPE_CHECKING:
@@ -29,6 +29,11 @@ Ops = tuple[Op, ...]
 
 RECTIFIED = {"conv", "linear", "residual"}
 """Kinds of layer that a rectifier follows, unless they say otherwise."""
+STREAMED, PERSISTENT = 3.4, 2.3
+"""Times that a map crosses memory in the forward pass of batch norm, with elementwise kernels as the measure. It is read
+twice and written; in traces of ResNets in fp32 (PyTorch) cuDNN takes 3.3 (V100) and 3.5 times (RTX 2080 Ti) as long as
+for one pass of an elementwise kernel, backward 6.0 and 5.6 for two maps read twice and one written. A persistent kernel
+reads each map once; it is taken to be as far from two passes as the other is from three (derived)."""
 INDEX = 8
 """Bytes of the index of a maximum: PyTorch keeps 64-bit integers."""
 
@@ -53,6 +58,10 @@ class _Builder:
     norm: bool
     merged: bool
     """Rectifiers and sums ride along with the kernel before."""
+    copied: bool
+    """Convolutions copy their maps to channels last."""
+    passes: float
+    """Of batch norm."""
 
     def chain(self, layers: Iterable[Layer], entering: Map, *, closing: bool) -> tuple[Ops, Map]:
         """Layers in order; where it is ``closing``, the last one is not rectified."""
@@ -98,10 +107,12 @@ class _Builder:
             f"conv {height}x{width}", self.batch, before.channels, after.channels, after.height, after.width,
             before.area, height * width, self.element, layer.groups,
             bias=not normed if layer.bias is None else layer.bias,
-            first=entering.image, input_kept=entering.kept,
+            first=entering.image, input_kept=entering.kept, copied=self.copied,
         )  # fmt: skip
-        rows = self.batch * after.area
-        norm = Norm("batch norm", rows, after.channels, self.element, affine=2, passes=3, rowwise=False, split="none")
+        rows, passes = self.batch * after.area, self.passes
+        norm = Norm(
+            "batch norm", rows, after.channels, self.element, affine=2, passes=passes, rowwise=False, split="none"
+        )
         return (conv, norm) if normed else (conv,), Map(after)
 
     def linear(self, layer: Layer, entering: Map) -> tuple[Ops, Map]:
@@ -163,7 +174,10 @@ class _Builder:
         )  # fmt: skip
 
 
-def convnet(model: Convnet, *, microbatch: Count, element: Bytes, merged: bool = False) -> Graph:
+def convnet(
+    model: Convnet, *, microbatch: Count, element: Bytes, merged: bool = False,
+    channels_last: bool = False, persistent: bool = True,
+) -> Graph:  # fmt: skip
     """Blocks of one microbatch of images; every layer is one, and repetitions that are equal share one.
 
     Args:
@@ -171,8 +185,13 @@ def convnet(model: Convnet, *, microbatch: Count, element: Bytes, merged: bool =
         microbatch: images, a number or a column.
         element: bytes of one activation.
         merged: rectifiers and sums ride along with the kernel before.
+        channels_last: maps lie as tensor cores want them; else half-precision ones are copied. In fp32 and tf32
+            cuDNN has kernels for both orders.
+        persistent: batch norm keeps half-precision maps on the chip that lie so.
     """
-    build = _Builder(microbatch, element, model.norm, merged)
+    half = bool(element < ELEMENT_BYTES["fp32"])
+    passes = PERSISTENT if half and channels_last and persistent else STREAMED
+    build = _Builder(microbatch, element, model.norm, merged, copied=half and not channels_last, passes=passes)
     flow = Map(Shape(model.channels, model.image, model.image), image=True)
     made: dict[tuple[int, Map, bool], tuple[Layer, Ops, Map]] = {}
     repeats: Counter[tuple[int, Map, bool]] = Counter()

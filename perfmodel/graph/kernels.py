@@ -45,8 +45,10 @@ class Convolution:
     """Maps and filters, each once; the unfolded matrix never exists in memory."""
     count: Count = 1
     """Groups."""
-    winograd: Gemm | None = None
-    """The products of Winograd's algorithm, where windows are 3 x 3 and one pixel apart."""
+    saving: float = 1.0
+    """Multiplications of the direct algorithm for each one that Winograd's leaves; 1 where it does not apply."""
+    splits: int = 1
+    """Parts that the inner dimension may be computed in at the same time: the pixels of a filter's gradient."""
 
     @property
     def flops(self) -> Flop:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from perfmodel.formulas.convolution import WINOGRAD
 from perfmodel.graph.kernels import Convolution, Fused, Gemm, Repeated, Stream
 from perfmodel.units import Bytes, Count
 
 if TYPE_CHECKING:
     from perfmodel.graph.split import Kernels, Split
+
+WINOGRAD = {9.0: 36 / 16, 25.0: 100 / 36}
+"""Multiplications that Winograd's algorithm saves, by the area of the window: of windows one pixel apart, F(2 x 2, 3 x 3)
+needs 16 for 4 outputs in place of 36, F(2 x 2, 5 x 5) 36 in place of 100. Lavin and Gray, Fast algorithms for
+convolutional neural networks, CVPR 2016 (arXiv:1509.09308), section 4.1: (m + r - 1)^2 for m^2 outputs of r x r."""
+
+SPLITS = 128
+"""Parts at most of the sum over pixels: as many as large devices have cores."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +41,10 @@ class Conv2d:
     """The first layer of a network needs no gradient of its input."""
     input_kept: bool = False
     """Another op counts the input as saved."""
+    copied: bool = False
+    """Maps lie in another order than the product wants, which copies those that go in and writes what comes out as it
+    is wanted: in profiles of half-precision training with channels first, cuDNN's nchwToNhwcKernel takes 12 to 14 % of the
+    time (PaddlePaddle, issue 19425: ResNet-50 on V100), and nhwcToNchwKernel next to none."""
     split: Split = "none"
 
     @property
@@ -50,51 +59,52 @@ class Conv2d:
 
     @property
     def _traffic(self) -> Bytes:
-        maps = self.batch * (self.inputs * self.input_area + self.outputs * self.height * self.width)
-        return self.element * (maps + self.inputs * self.outputs * self.kernel_area / self.groups)
+        filters = self.inputs * self.outputs * self.kernel_area / self.groups
+        return self._input + self._output + self.element * filters
+
+    @property
+    def _input(self) -> Bytes:
+        return self.element * self.batch * self.inputs * self.input_area
+
+    @property
+    def _output(self) -> Bytes:
+        return self.element * self.batch * self.outputs * self.height * self.width
 
     def forward(self) -> Kernels:
         """Output pixels x output channels, over input channels x kernel; PyTorch adds a bias in a pass of its own."""
         pixels = self.batch * self.height * self.width
         depth = self.inputs * self.kernel_area / self.groups
-        product = self._implicit(self.name, pixels, self.outputs / self.groups, depth, self._winograd("forward"))
+        product = self._implicit(self.name, pixels, self.outputs / self.groups, depth)
         bias = (Stream(f"{self.name} bias", 2 * pixels * self.outputs * self.element),) if self.bias else ()
-        return (product, *bias)
+        return (*self._copy(self.name, self._input), product, *bias)
 
     def backward(self) -> Kernels:
         """Gradients of the input (unless it is the image), of the filters and of the bias."""
         pixels = self.batch * self.height * self.width
         outputs, depth = self.outputs / self.groups, self.inputs * self.kernel_area / self.groups
-        weight = self._implicit(f"{self.name} weight gradient", depth, outputs, pixels, self._winograd("weight"))
+        name = f"{self.name} weight gradient"
+        copy = self._copy(name, self._input + self._output)
+        weight = (*copy, self._implicit(name, depth, outputs, pixels, SPLITS))
         bias = (Stream(f"{self.name} bias gradient", pixels * self.outputs * self.element),) if self.bias else ()
         if self.first:
-            return (weight, *bias)
+            return (*weight, *bias)
+        name = f"{self.name} input gradient"
         area = self.kernel_area * self.height * self.width / self.input_area
         inputs = self.inputs / self.groups
-        rows = self.batch * self.input_area
-        name = f"{self.name} input gradient"
-        gradient = self._implicit(name, rows, inputs, outputs * area, self._winograd("input"))
-        return (gradient, weight, *bias)
+        gradient = self._implicit(name, self.batch * self.input_area, inputs, outputs * area)
+        return (*self._copy(name, self._output), gradient, *weight, *bias)
 
-    def _implicit(
-        self, name: str, rows: Count, columns: Count, depth: Count, winograd: Gemm | None
-    ) -> Convolution | Fused:
+    def _copy(self, name: str, size: Bytes) -> tuple[Stream, ...]:
+        """Maps read and written in the order that the product wants."""
+        return (Stream(f"{name} layout", 2 * size),) if self.copied else ()
+
+    def _implicit(self, name: str, rows: Count, columns: Count, depth: Count, splits: int = 1) -> Convolution | Fused:
         """The product of a pass; depthwise, with one channel in each group, there is none, and moving the maps binds."""
         if self.groups == self.inputs > 1:
             return Fused(name, 2 * rows * columns * depth * self.groups, self._traffic, "convolution")
-        return Convolution(name, rows, columns, depth, self._traffic, self.groups, winograd)
-
-    def _winograd(self, part: Literal["forward", "input", "weight"]) -> Gemm | None:
-        """The products over 4 x 4 tiles, where windows are 3 x 3 and one pixel apart."""
-        if self.kernel_area != 9 or self.height * self.width != self.input_area or self.groups != 1:
-            return None
-        tiles = self.batch * np.ceil(self.height / 4) * np.ceil(self.width / 4)
-        rows, columns, depth = {
-            "forward": (tiles, self.outputs, self.inputs),
-            "input": (tiles, self.inputs, self.outputs),
-            "weight": (self.inputs, self.outputs, tiles),
-        }[part]
-        return Gemm("winograd", rows, columns, depth, self.element, count=WINOGRAD)
+        dense = self.height * self.width == self.input_area and self.groups == 1
+        saving = WINOGRAD.get(float(self.kernel_area), 1.0) if dense else 1.0
+        return Convolution(name, rows, columns, depth, self._traffic, self.groups, saving, splits)
 
 
 @dataclass(frozen=True, slots=True)

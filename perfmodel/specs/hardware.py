@@ -72,12 +72,9 @@ class MatmulEfficiency(Group):
 
 
 class Convolution(Group):
-    """Shares of the peak that large convolutions reach."""
+    """Share of peak that a large convolution reaches."""
 
     fraction: Share
-    """Of the implicit product."""
-    winograd: Share | None = None
-    """Of the products of Winograd's algorithm; None where the library has it not (tensor cores, CPUs, TPUs)."""
 
 
 class FusedAttention(Group):
@@ -131,11 +128,18 @@ class Products(Spec):
     convolution: Convolution
 
 
+class OtherProducts(Spec):
+    """Where the products of one precision reach another share than the device's first; None takes that of the device."""
+
+    matmul: MatmulEfficiency | None = None
+    convolution: Convolution | None = None
+
+
 class Efficiency(Products):
     """How much of its peaks the device reaches, and what a kernel costs at least."""
 
-    precisions: dict[Precision, Products] = Field(default_factory=dict)
-    """Of precisions that other units compute, as fp32 beside tensor cores for fp16."""
+    precisions: dict[Precision, OtherProducts] = Field(default_factory=dict)
+    """Of precisions that other units compute, as fp32 beside tensor cores for fp16, or the same units otherwise, as tf32."""
     attention: FusedAttention
     """Of the best kernel for the device."""
     attention_kernels: dict[Literal["flash-2", "cudnn"], FusedAttention] = Field(default_factory=dict)
@@ -155,7 +159,12 @@ class Efficiency(Products):
 
     def products(self, precision: Precision) -> Products:
         """Those of one precision."""
-        return self.precisions.get(precision, self)
+        own = self.precisions.get(precision)
+        if own is None:
+            return self
+        return Products.model_construct(
+            matmul=own.matmul or self.matmul, convolution=own.convolution or self.convolution
+        )
 
 
 class Power(Group):

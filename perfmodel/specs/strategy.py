@@ -20,6 +20,8 @@ Recompute = Annotated[Literal["none", "selective", "full"], KeepOrigin]
 Attention = Annotated[Literal["unfused", "flash", "flash-2", "flash-1", "cudnn"], KeepOrigin]
 Schedule = Annotated[Literal["1f1b", "gpipe"], KeepOrigin]
 Overlap = Literal["none", "backward"]
+MapLayout = Annotated[Literal["channels-first", "channels-last"], KeepOrigin]
+BatchNorm = Annotated[Literal["persistent", "streaming"], KeepOrigin]
 
 
 class Framework(Group):
@@ -71,6 +73,12 @@ class Strategy(Spec):
     elementwise: Annotated[Literal["separate", "merged"], KeepOrigin] = "merged"
     """Whether each elementwise operation is a kernel of its own, as in eager PyTorch, or neighbours are merged: dropout with
     the residual sum, scale and mask with softmax, rectifiers and sums of convolutional networks with the norm before."""
+    layout: MapLayout = "channels-first"
+    """Order of the maps of convolutional networks in memory. Tensor cores want channels last; in half precision cuDNN
+    copies maps that lie otherwise before each convolution."""
+    batch_norm: BatchNorm = "persistent"
+    """Of half-precision maps with channels last: `persistent` keeps a map on the chip between its statistics and its
+    normalisation, as cuDNN can; `streaming` reads it again, as compilers' own reductions do."""
     schedule: Schedule = "1f1b"
     """Order of forward and backward passes in the pipeline."""
     sync: Literal["all-reduce"] = "all-reduce"

@@ -174,7 +174,7 @@ class TestColumns:
 
     @pytest.mark.parametrize("name", NETWORKS)
     def test_backward_takes_twice_the_flops_but_for_the_image(self, name: str) -> None:
-        graph = convnet(network(name), microbatch=1, element=2.0)
+        graph = convnet(network(name), microbatch=1, element=2.0, channels_last=True)
         first = ops_of(graph)[0]
         assert first.first
         assert graph.flops() == pytest.approx(6 * forward_macs(graph) - first.forward()[0].flops, rel=1e-12)
@@ -222,17 +222,17 @@ class TestLayers:
         )
 
     def test_grouped_convolution(self) -> None:
-        graph = convnet(build({"conv": 12, "kernel": 3, "groups": 3, "bias": True}), microbatch=5, element=2.0)
+        graph = convnet(build({"conv": 12, "kernel": 3, "groups": 3, "bias": True}), microbatch=5, element=4.0)
         conv = ops_of(graph)[0]
         assert conv.parameters == 12 * (3 // 3) * 9 + 12
         assert conv.forward()[0].flops == 5 * 64 * 12 * 2 * (3 // 3) * 9
 
-    def test_batch_norm_crosses_memory_three_times_and_five_times_back(self) -> None:
+    def test_batch_norm_takes_as_long_as_three_and_a_half_passes_and_six_back(self) -> None:
         norm = next(op for op in ops_of(convnet(build({"conv": 4}), microbatch=2, element=2.0)) if isinstance(op, Norm))
         numbers = 2 * 64 * 4
         assert (norm.rows, norm.width, norm.parameters) == (2 * 64, 4, 8)
-        assert traffic(norm.forward()) == 3 * numbers * 2.0
-        assert traffic(norm.backward()) == 5 * numbers * 2.0
+        assert traffic(norm.forward()) == pytest.approx(3.4 * numbers * 2.0)
+        assert traffic(norm.backward()) == pytest.approx(5.8 * numbers * 2.0)
 
     def test_convolution_bias_is_a_pass_of_its_own(self) -> None:
         plain, biased = (

@@ -42,7 +42,8 @@ SWITCHES = {"on"}
 CONSTANTS = {"tile_balance", "depth_half", "softmax_width"}
 TILES = {"tile_rows", "tile_columns"}
 """Have an axis of their own, the last."""
-COUNTS_FLOP = {"tiled_matmul", "tiled_compute", "winograd_convolution", "flash_attention"}
+COUNTS_FLOP = {"tiled_matmul", "tiled_compute", "split_product", "flash_attention"}
+TILED = {"tiled_matmul", "split_product"}
 """Its 2 m n k FLOP are made of counts, so that the unit FLOP cannot be rescaled."""
 
 
@@ -139,14 +140,14 @@ class TestColumns:
     @given(data=st.data())
     def test_a_table_equals_its_rows(self, formula: Formula, data: st.DataObject) -> None:
         table = data.draw(st.lists(inputs_of(formula), min_size=2, max_size=5))
-        fixed = TILES | HARDWARE_ALONE if formula.__name__ == "tiled_matmul" else TILES
+        fixed = TILES | HARDWARE_ALONE if formula.__name__ in TILED else TILES
         rows_equal_scalars(formula, table[0].keys() - fixed, table)
 
     @every_formula
     @given(data=st.data())
     def test_one_column_beside_numbers(self, formula: Formula, data: st.DataObject) -> None:
         table = data.draw(st.lists(inputs_of(formula), min_size=2, max_size=5))
-        fixed = TILES | HARDWARE_ALONE if formula.__name__ == "tiled_matmul" else TILES
+        fixed = TILES | HARDWARE_ALONE if formula.__name__ in TILED else TILES
         rows_equal_scalars(formula, {data.draw(st.sampled_from(sorted(table[0].keys() - fixed)))}, table)
 
     def test_device_constants_of_a_tiled_product(self) -> None:

@@ -11,7 +11,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Literal, cast
 
 from validation.tools.cases import Case, Skipped
-from validation.tools.training_names import AMPERE, UnfitError
+from validation.tools.training_names import AMPERE, BEFORE_TF32, UnfitError
 from validation.tools.training_studies import Job, Row, Sources, study
 
 if TYPE_CHECKING:
@@ -93,6 +93,8 @@ def _case(stem: str, row: Row, job: Job) -> Case:
     replicas = devices // (job.pp or 1)
     model, machine = job.model, job.machine
     overrides = {**model.overrides, **machine.overrides}
+    if job.layout:
+        overrides["strategy.layout"] = job.layout
     if row["metric"] == "forward+backward_time":
         overrides["workload.training.optimizer"] = "sgd"
     microbatch = job.microbatch or row.number("batch_per_device")
@@ -122,7 +124,7 @@ def precision(row: Row, job: Job) -> str:
     if not printed:
         return job.precision or _refuse("the precision is not stated")
     if printed.startswith("FP32"):
-        return "tf32" if AMPERE.search(row["device"]) else "fp32"
+        return "tf32" if AMPERE.search(row["device"]) and not BEFORE_TF32.match(row["framework"]) else "fp32"
     return PRECISIONS.get(printed) or _refuse(f"precision {printed}")
 
 

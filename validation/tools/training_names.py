@@ -232,6 +232,10 @@ TRAINING_RULES = (
 
 AMPERE = re.compile(r"\bA100|\bA30\b|\bA10\b|A6000|RTX 30|RTX 40|Ada|H100|H200|B200|GH200")
 """Devices that multiply fp32 as tf32 unless told otherwise."""
+BEFORE_TF32 = re.compile(r"TensorFlow 2\.[0-3]\b")
+"""Frameworks that do not tell them so: TensorFlow supports tf32 since 2.4 (its release notes). Builds of 1.15 for these
+devices are NVIDIA's, which do."""
+CHANNELS_LAST = "channels-last"
 
 
 def find_machine(device: str, *, memory: float | None = None, per_node: int | None = None, fabric: str = "") -> Machine:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from validation.tools.training_names import (
     BERT_BASE,
     BERT_LARGE,
+    CHANNELS_LAST,
     DDL,
     GAVEL,
     LAMBDA,
@@ -123,6 +124,8 @@ class Job:
     """Where the row prints none."""
     recompute: str = ""
     schedule: str = ""
+    layout: str = ""
+    """Of the maps, where it is not the preset's."""
     epoch: int | None = None
     """Samples of an epoch, where the value is the time of one and nothing else happens in it."""
     note: str = ""
@@ -231,7 +234,18 @@ def examples(row: Row, _: Sources) -> Job:
         device if "450 W" not in device else "V100-SXM3-32GB-H", per_node=row.whole("devices_per_node")
     )
     microbatch, accumulation, total = _accumulated(row, found)
-    return Job(found, fabric, parallel(row), microbatch=microbatch, accumulation=accumulation, global_batch=total)
+    layout = _example_layout(row, found)
+    return Job(
+        found, fabric, parallel(row), microbatch=microbatch, accumulation=accumulation, global_batch=total,
+        layout=layout,
+    )  # fmt: skip
+
+
+def _example_layout(row: Row, found: Model) -> str:
+    """In mixed precision the classifiers in PyTorch ask for nhwc (configs.yml), SSD does so by default (main.py)."""
+    convolutional = found.workload.startswith(("resnet", "resnext", "ssd"))
+    mixed = row["precision"] in {"mixed", "FP16"}
+    return CHANNELS_LAST if row["framework"] == "PyTorch" and convolutional and mixed else ""
 
 
 def _example(row: Row) -> Model:
@@ -342,7 +356,8 @@ def timm(row: Row, _: Sources) -> Job:
         found = found.but(model__patches__image=image)
     elif image != {"inception-v3": 299, "inception-v4": 299}.get(found.workload, 224):
         found = found.but(model__image=image)
-    return Job(found, find_machine(row["device"]), parallel(row))
+    layout = CHANNELS_LAST if row["framework"].endswith("NHWC") and not found.workload.startswith("vit") else ""
+    return Job(found, find_machine(row["device"]), parallel(row), layout=layout)
 
 
 def torch_passes(row: Row, _: Sources) -> Job:
