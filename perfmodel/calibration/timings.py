@@ -15,7 +15,7 @@ from perfmodel.validation.tables import CellError, InexpressibleError, machines,
 from perfmodel.yamlfile import nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -148,31 +148,32 @@ def stacked(timings: Sequence[Timing]) -> list[Batch]:
     ]
 
 
-def _leaves(kernel: Any) -> Iterator[tuple[str, Any]]:
-    yield from ((f.name, getattr(kernel, f.name)) for f in fields(kernel))
+SIZES = {"Count", "Bytes", "Flop", "Count | None", "Bytes | None"}
+"""Annotations of the fields that differ from one kernel to the next of its kind."""
 
 
 def _structure(kernel: Any) -> Any:
     """What must be equal for two kernels to share columns: all but their sizes."""
-    parts = []
-    for name, value in _leaves(kernel):
+    parts: list[Any] = [type(kernel)]
+    for field in fields(kernel):
+        value = getattr(kernel, field.name)
         if is_dataclass(value):
-            parts.append((name, _structure(value)))
-        elif isinstance(value, bool) or not isinstance(value, int | float | np.number):
-            parts.append((name, value))
-    return (type(kernel), tuple(parts))
+            parts.append(_structure(value))
+        else:
+            parts.append(value is None if field.type in SIZES else value)
+    return tuple(parts)
 
 
 def _columns(kernels: Sequence[Any]) -> Any:
     """One kernel with the sizes of many as columns."""
     first = kernels[0]
     changed: dict[str, Any] = {}
-    for name, value in _leaves(first):
-        values = [getattr(kernel, name) for kernel in kernels]
-        if is_dataclass(value):
-            changed[name] = _columns(values)
-        elif isinstance(value, int | float | np.number) and not isinstance(value, bool):
-            changed[name] = np.array(values, dtype=float)
+    for field in fields(first):
+        values = [getattr(kernel, field.name) for kernel in kernels]
+        if is_dataclass(values[0]):
+            changed[field.name] = _columns(values)
+        elif field.type in SIZES and values[0] is not None:
+            changed[field.name] = np.array(values, dtype=float)
     return replace(first, **changed)
 
 
