@@ -10,7 +10,7 @@ import numpy as np
 
 from perfmodel.formulas.attention import flash_attention
 from perfmodel.formulas.matmul import tiled_matmul
-from perfmodel.formulas.roofline import fused, streaming
+from perfmodel.formulas.roofline import fused, paced, streaming
 from perfmodel.graph.kernels import Convolution, FlashAttention, Fused, Gemm, Kernel, Repeated, Stream
 from perfmodel.specs.common import WIDE
 from perfmodel.timeline import Part, Repeat, Term, term
@@ -118,10 +118,14 @@ class Processor:
     def _stream(self, name: str, kernel: Stream, kind: str) -> Term:
         efficiency = self.device.efficiency
         group = efficiency.reduction if kernel.reduces else efficiency.streaming
-        return term(
-            name, streaming, kind=kind, traffic=kernel.traffic,
-            bandwidth=self.device.memory.bandwidth, fraction=group.fraction, launch=efficiency.launch.time,
-        )  # fmt: skip
+        moved: dict[str, Any] = {
+            "traffic": kernel.traffic, "bandwidth": self.device.memory.bandwidth, "fraction": group.fraction,
+            "launch": efficiency.launch.time,
+        }  # fmt: skip
+        if kernel.pace is None or efficiency.pace is None:
+            return term(name, streaming, kind=kind, **moved)
+        rate = getattr(efficiency.pace, kernel.pace)
+        return term(name, paced, kind=kind, elements=kernel.elements, rate=rate, **moved)
 
 
 def _winograd(kernel: Convolution) -> Convolution:

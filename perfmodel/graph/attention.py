@@ -61,11 +61,12 @@ class Attention:
         if self.fused:
             return (self._fused(self.name, products=2, tensors=1),)
         softmax = Stream("softmax", 2 * self.element * self.scores, reduces=True)
-        scale = () if self.merged else (Stream("attention scale and mask", 4 * self.element * self.scores),)
+        scale = () if self.merged else self._scale_and_mask()
         dropout = (Stream("attention dropout", (2 * self.element + 1) * self.scores),) if self.dropout else ()
         scores = self._gemm("attention scores", self.queries, self.keys, self.head_dim)
         context = self._gemm("attention context", self.queries, self.head_dim, self.keys)
-        return (scores, *scale, softmax, *dropout, context, Stream("attention layout", 2 * self.element * self._query))
+        layout = self._query if self.merged else 2 * self._query + self._key_value
+        return (scores, *scale, softmax, *dropout, context, self._copy("attention layout", layout))
 
     def backward(self) -> Kernels:
         """Four products, and softmax and dropout backwards; fused kernels recompute the scores.
@@ -85,8 +86,26 @@ class Attention:
             *scale,
             self._gemm("attention query gradient", q, d, k),
             self._gemm("attention key gradient", k, d, q),
-            Stream("attention layout backward", 2 * self.element * (2 * self._query + 1.5 * self._key_value)),
+            *self._joined(),
         )
+
+    def _scale_and_mask(self) -> Kernels:
+        """The mask is one for all heads and queries: its kernel computes the address of each element."""
+        size = 2 * self.element * self.scores
+        mask = Stream("attention mask", size, pace="strided", elements=self.scores)
+        return (Stream("attention scale", size), mask)
+
+    def _joined(self) -> Kernels:
+        """The gradients of queries, keys and values, laid out by token again and summed for the input."""
+        query, key_value = self._query, self._key_value
+        if self.merged:
+            return (Stream("attention layout backward", 2 * self.element * (2 * query + 1.5 * key_value)),)
+        copy = self._copy("attention layout backward", 2 * query + key_value)
+        return (copy, Stream("attention input sum", 3 * self.element * key_value))
+
+    def _copy(self, name: str, elements: Count) -> Stream:
+        """Heads first or tokens first; frameworks that merge kernels avoid all such copies but one, which is fast."""
+        return Stream(name, 2 * self.element * elements, pace=None if self.merged else "strided", elements=elements)
 
     @property
     def _query(self) -> Count:

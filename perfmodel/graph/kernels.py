@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from perfmodel.units import Bytes, Count, Flop
+
+Pace = Literal["strided", "rows", "gather"]
+"""Why a kernel handles its elements one at a time: strides or broadcast operands, whole rows, indices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +102,10 @@ class Stream:
     traffic: Bytes
     reduces: bool = False
     """Rows are reduced on the way: norm, softmax, loss."""
+    pace: Pace | None = None
+    """None moves several elements at once, which memory alone binds."""
+    elements: Count = 0
+    """That the kernel handles one at a time, where it has a pace."""
 
     @property
     def flops(self) -> Flop:

@@ -89,6 +89,8 @@ class Norm:
     """Times that the map crosses memory forward: read and write; batch norm reads twice."""
     split: Split = "sequence"
     saved_over: Count = 1
+    single: bool = False
+    """Of a framework's general kernels: one element at a time, and the gradient of the parameters in a pass of its own."""
 
     @property
     def parameters(self) -> Count:
@@ -102,12 +104,16 @@ class Norm:
 
     def forward(self) -> Kernels:
         """Read and write."""
-        return (Stream(self.name, self.passes * self.rows * self.width * self.element, self.rowwise),)
+        return (self._stream(self.name, self.passes),)
 
     def backward(self) -> Kernels:
-        """Read the input and the gradient, write the gradient; batch norm reads both twice."""
-        traffic = (2 * self.passes - 1) * self.rows * self.width * self.element
-        return (Stream(f"{self.name} backward", traffic, self.rowwise),)
+        """Read the input and the gradient, write the gradient; batch norm reads both twice, and so do general kernels."""
+        backward = self._stream(f"{self.name} backward", 2 * self.passes - 1)
+        return (backward, self._stream(f"{self.name} parameter gradient", 2)) if self.single else (backward,)
+
+    def _stream(self, name: str, passes: Count) -> Stream:
+        elements = self.rows * self.width
+        return Stream(name, passes * elements * self.element, self.rowwise, "rows" if self.single else None, elements)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +134,8 @@ class Elementwise:
     split: Split = "sequence"
     merged: bool = False
     """The kernel before computes it on its way out: only further operands are read."""
+    broadcast: bool = False
+    """One operand is repeated, which makes kernels compute the address of each element."""
 
     @property
     def parameters(self) -> Count:
@@ -143,7 +151,8 @@ class Elementwise:
         """Read the operands, write the result and the mask."""
         if self.merged:
             return (Stream(self.name, self.elements * (self.reads - 1) * self.element),) if self.reads > 1 else ()
-        return (Stream(self.name, self.elements * ((self.reads + 1) * self.element + self.mask)),)
+        traffic = self.elements * ((self.reads + 1) * self.element + self.mask)
+        return (Stream(self.name, traffic, pace="strided" if self.broadcast else None, elements=self.elements),)
 
     def backward(self) -> Kernels:
         """Read the gradient and what was kept, write the gradient of the input."""
@@ -175,11 +184,16 @@ class Embedding:
 
     def forward(self) -> Kernels:
         """Read a row and write it."""
-        return (Stream(self.name, 2 * self.rows * self.width * self.element),)
+        return (self._gather(self.name, 2),)
 
     def backward(self) -> Kernels:
-        """Read the gradient, add it to the rows of the table."""
-        return (Stream(f"{self.name} backward", 3 * self.rows * self.width * self.element),)
+        """Zero the gradient of the table; read that of the output, add it to the rows."""
+        zero = Stream(f"{self.name} zero", self.vocabulary * self.width * self.element)
+        return (zero, self._gather(f"{self.name} backward", 3))
+
+    def _gather(self, name: str, passes: Count) -> Stream:
+        elements = self.rows * self.width
+        return Stream(name, passes * elements * self.element, pace="gather", elements=elements)
 
 
 @dataclass(frozen=True, slots=True)

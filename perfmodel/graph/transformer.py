@@ -44,7 +44,8 @@ class _Builder:
 
     def norm(self, name: str, rows: Count | None = None) -> Norm:
         affine = 2 if self.model.norm == "layernorm" else 1
-        return Norm(name, self.tokens if rows is None else rows, self.model.hidden, self.element, affine)
+        rows = self.tokens if rows is None else rows
+        return Norm(name, rows, self.model.hidden, self.element, affine, single=not self.merged)
 
     def residual(self, name: str) -> Ops:
         """Dropout and sum, in one kernel where they are merged; backward also the sum of the two gradients."""
@@ -97,10 +98,17 @@ class _Builder:
         return (
             self.norm("mlp norm"),
             self.linear("mlp up", m.hidden, (1 + gated) * m.ffn, "column"),
+            *self.bias("mlp up bias", (1 + gated) * m.ffn),
             activation,
             self.linear("mlp down", m.ffn, m.hidden, "row"),
             *self.residual("mlp residual"),
         )
+
+    def bias(self, name: str, width: int) -> Ops:
+        """The sum with a bias that goes into an activation, where no kernel does both; its gradient belongs to the product."""
+        if self.merged or not self.model.bias:
+            return ()
+        return (Elementwise(name, self.tokens * width, self.element, backward_traffic=0, split="tensor", broadcast=True),)
 
     def lookup(self) -> Ops:
         """Token embedding, or patches projected to tokens, with positions."""
