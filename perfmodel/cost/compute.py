@@ -55,6 +55,12 @@ class Processor:
     def _wide_tiles(self) -> dict[str, Any]:
         return self._tiles(self.wide)
 
+    @cached_property
+    def _vector_tiles(self) -> dict[str, Any]:
+        """Of products that the matrix units refuse; TPUs and CPUs pad them instead."""
+        vector = self.device.kind == "gpu" and "fp32" in self.device.compute.peak
+        return self._tiles("fp32") if vector else self._wide_tiles
+
     def _tiles(self, precision: Precision) -> dict[str, Any]:
         efficiency = self.device.efficiency.products(precision).matmul
         tiles = np.array(efficiency.tiles, dtype=float)
@@ -76,7 +82,7 @@ class Processor:
         match kernel:
             case Gemm():
                 tiles = self._wide_tiles if kernel.operand is None else self._narrow_tiles
-                return self._product(name, kernel, kind or "matmul", tiles)
+                return self._product(name, kernel, kind or "matmul", tiles if kernel.aligned else self._vector_tiles)
             case Convolution():
                 fraction = self.device.efficiency.products(self.wide).convolution.fraction
                 tiles = {**self._wide_tiles, "fraction": fraction}

@@ -5,11 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from perfmodel.graph.kernels import FlashAttention, Gemm, Stream
 from perfmodel.units import Bytes, Count
 
 if TYPE_CHECKING:
     from perfmodel.graph.split import Kernels, Split
+
+
+ALIGNMENT = 16
+"""Bytes to which the rows of a batched product must be aligned for the matrix units of GPUs.
+
+NVIDIA, Matrix multiplication background user's guide, DU-09798-001, section 3: 8 elements in fp16, 4 in tf32.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +125,9 @@ class Attention:
         return 2 * self.batch * self.keys * self.kv_heads * self.head_dim
 
     def _gemm(self, name: str, rows: Count, columns: Count, depth: Count) -> Gemm:
-        return Gemm(name, rows, columns, depth, self.element, count=self.batch * self.heads)
+        # rows of queries, keys and values are as long as a head, those of the scores as long as the keys
+        aligned = bool(np.all(self.element * np.array([self.head_dim, self.keys]) % ALIGNMENT == 0))
+        return Gemm(name, rows, columns, depth, self.element, count=self.batch * self.heads, aligned=aligned)
 
     def _fused(self, name: str, products: int, tensors: int) -> FlashAttention:
         seen = self.keys * (0.5 if self.causal else 1.0)

@@ -23,6 +23,8 @@ class Gemm:
     count: Count = 1
     operand: Bytes | None = None
     """Of an operand that was cast to the narrow precision of the job; None computes in the wide one."""
+    aligned: bool = True
+    """Rows begin at multiples of 16 bytes, which matrix units need; else the product runs on the vector units."""
 
     @property
     def flops(self) -> Flop:
