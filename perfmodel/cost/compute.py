@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from perfmodel.cost.split_depth import split_depth
 from perfmodel.formulas.attention import flash_attention
 from perfmodel.formulas.matmul import tiled_matmul
 from perfmodel.formulas.roofline import fused, paced, streaming
@@ -82,7 +83,8 @@ class Processor:
         match kernel:
             case Gemm():
                 tiles = self._wide_tiles if kernel.operand is None else self._narrow_tiles
-                return self._product(name, kernel, kind or "matmul", tiles if kernel.aligned else self._vector_tiles)
+                gemm = split_depth(kernel, self.device.compute.cores) if self.device.kind == "gpu" else kernel
+                return self._product(name, gemm, kind or "matmul", tiles if gemm.aligned else self._vector_tiles)
             case Convolution():
                 fraction = self.device.efficiency.products(self.wide).convolution.fraction
                 tiles = {**self._wide_tiles, "fraction": fraction}

@@ -25,6 +25,8 @@ class Gemm:
     """Of an operand that was cast to the narrow precision of the job; None computes in the wide one."""
     aligned: bool = True
     """Rows begin at multiples of 16 bytes, which matrix units need; else the product runs on the vector units."""
+    partial: Bytes = 0
+    """Moved for partial sums, where the inner dimension is cut into parts."""
 
     @property
     def flops(self) -> Flop:
@@ -36,7 +38,7 @@ class Gemm:
         """Operands read and output written, each once."""
         m, n, k = self.rows, self.columns, self.depth
         operand = self.element if self.operand is None else self.operand
-        return self.count * (operand * (m * k + k * n) + self.element * m * n)
+        return self.count * (operand * (m * k + k * n) + self.element * m * n) + self.partial
 
 
 @dataclass(frozen=True, slots=True)

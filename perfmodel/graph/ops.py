@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from perfmodel.graph.attention import Attention
 from perfmodel.graph.kernels import Gemm, Stream
 from perfmodel.graph.layers import Conv2d, Lstm, Opaque
@@ -187,9 +189,14 @@ class Embedding:
         return (self._gather(self.name, 2),)
 
     def backward(self) -> Kernels:
-        """Zero the gradient of the table; read that of the output, add it to the rows."""
+        """Zero the gradient of the table; sort the indices; read the gradient of the output, write the rows that occur.
+
+        The radix sort of PyTorch's `embedding_dense_backward` takes three digits of 8 bits, each a pass that reads and
+        writes an index and a position of 8 bytes.
+        """
         zero = Stream(f"{self.name} zero", self.vocabulary * self.width * self.element)
-        return (zero, self._gather(f"{self.name} backward", 3))
+        sort = Stream(f"{self.name} sort", 3 * 2 * (8 + 8) * self.rows)
+        return (zero, sort, self._gather(f"{self.name} backward", 1 + np.minimum(self.vocabulary / self.rows, 1)))
 
     def _gather(self, name: str, passes: Count) -> Stream:
         elements = self.rows * self.width

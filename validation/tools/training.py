@@ -119,6 +119,8 @@ def precision(row: Row, job: Job) -> str:
     'tf32'
     """
     printed = row["precision"]
+    if job.as_run:
+        return job.as_run
     if not printed:
         return job.precision or _refuse("the precision is not stated")
     if printed.startswith("FP32"):
