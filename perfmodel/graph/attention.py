@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfmodel.graph.kernels import FlashAttention, Gemm, Stream
+from perfmodel.graph.kernels import FlashAttention, Gemm, Pace, Stream
 from perfmodel.units import Bytes, Count
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Attention:
         """Fused in one kernel, or through memory; unfused, the heads of the output are put side by side again."""
         if self.fused:
             return (self._fused(self.name, products=2, tensors=1),)
-        softmax = Stream("softmax", 2 * self.element * self.scores, reduces=True)
+        softmax = self._rows("softmax", 2)
         scale = () if self.merged else self._scale_and_mask()
         dropout = (Stream("attention dropout", (2 * self.element + 1) * self.scores),) if self.dropout else ()
         scores = self._gemm("attention scores", self.queries, self.keys, self.head_dim)
@@ -91,7 +91,7 @@ class Attention:
             self._gemm("attention context gradient", q, k, d),
             self._gemm("attention value gradient", k, d, q),
             *dropout,
-            Stream("softmax backward", 3 * self.element * self.scores, reduces=True),
+            self._rows("softmax backward", 3),
             *scale,
             self._gemm("attention query gradient", q, d, k),
             self._gemm("attention key gradient", k, d, q),
@@ -111,6 +111,11 @@ class Attention:
             return (Stream("attention layout backward", 2 * self.element * (2 * query + 1.5 * key_value)),)
         copy = self._copy("attention layout backward", 2 * query + key_value)
         return (copy, Stream("attention input sum", 3 * self.element * key_value))
+
+    def _rows(self, name: str, passes: int) -> Stream:
+        """Softmax; the kernels of Megatron-LM load several elements at once, those of PyTorch one by one."""
+        pace: Pace | None = None if self.merged else "rows"
+        return Stream(name, passes * self.element * self.scores, True, pace, self.scores)  # noqa: FBT003 - reduces
 
     def _copy(self, name: str, elements: Count) -> Stream:
         """Heads first or tokens first; frameworks that merge kernels avoid all such copies but one, which is fast."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from validation.tools.training_names import (
     BERT_BASE,
@@ -127,7 +127,13 @@ class Job:
     schedule: str = ""
     epoch: int | None = None
     """Samples of an epoch, where the value is the time of one and nothing else happens in it."""
+    share: float = 1.0
+    """Of the printed value, what was done in the time that it was divided by."""
     note: str = ""
+
+
+SQUAD = 88641
+"""Sequences of SQuAD 1.1 at 384 tokens, as the logs of Lambda print (training_features)."""
 
 
 def study(line: Mapping[str, str]) -> tuple[str, Recipe]:
@@ -332,10 +338,24 @@ def lambda_torch(row: Row, _: Sources) -> Job:
     """NVIDIA's examples, run by Lambda; the node's size is the job's."""
     found = model(row["model"], LAMBDA)
     machine = find_machine(row["device"], fabric="PCIe")
+    if row["model"].startswith("bert"):
+        return Job(found, machine, parallel(row), **_squad(row))
     if row["model"] == "ncf" and row["precision"] == "mixed" and re.search("[48]0GB", row["device"]):
         note = "run in tf32: the configurations of 40 and 80 GB start NCF without --amp, those of 24 and 48 GB with it"
         return Job(found, machine, parallel(row), as_run="tf32", note=note)
     return Job(found, machine, parallel(row))
+
+
+def _squad(row: Row) -> dict[str, Any]:
+    """run_squad.py divides the samples of 100 steps by the time of two epochs or 101 steps, whichever is less.
+
+    >>> _squad(Row({"batch_per_device": "320", "devices": "8"}))["share"]
+    0.693
+    """
+    batch = row.number("batch_per_device") * row.number("devices")
+    trained = min(101 * batch, 2 * SQUAD)
+    share = round(trained / (100 * batch), 3)
+    return {"share": share, "note": f"x {share}, samples trained in the time over samples printed"}
 
 
 def timm(row: Row, _: Sources) -> Job:
