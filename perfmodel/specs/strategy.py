@@ -70,6 +70,8 @@ class Strategy(Spec):
     elementwise: Annotated[Literal["separate", "merged"], KeepOrigin] = "merged"
     """Whether each elementwise operation is a kernel of its own, as in eager PyTorch, or neighbours are merged: dropout with
     the residual sum, scale and mask with softmax, rectifiers and sums of convolutional networks with the norm before."""
+    optimizer: Annotated[Literal["fused", "separate"], KeepOrigin] = "fused"
+    """Whether the optimiser is one kernel, or each of its operations one; mixed precision always has a fused one."""
     schedule: Schedule = "1f1b"
     """Order of forward and backward passes in the pipeline."""
     sync: Literal["all-reduce"] = "all-reduce"
