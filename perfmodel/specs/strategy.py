@@ -78,6 +78,8 @@ class Strategy(Spec):
     """How replicas agree on their gradients."""
     gradient_overlap: Overlap = "backward"
     """Whether gradients travel while the last microbatch's backward pass still runs."""
+    weight_overlap: Annotated[Literal["none", "passes"], KeepOrigin] = "passes"
+    """Whether what ZeRO 3 gathers and scatters for every pass travels under the passes."""
     tensor_overlap: Overlap = "backward"
     """Whether tensor-parallel messages of the backward pass travel beside the weight gradients."""
     gradient_precision: Literal["fp32", "same"] = "fp32"
