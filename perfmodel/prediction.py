@@ -191,7 +191,7 @@ def predict_layout(workload: Workload, hardware: Hardware, strategy: Strategy, l
         workload,
         microbatch=layout.microbatch,
         fused=strategy.attention == "flash",
-        merged=strategy.elementwise == "merged",
+        elementwise=strategy.elementwise,
     )
     share = divide(graph, layout, strategy)
     state = state_of(workload, strategy)

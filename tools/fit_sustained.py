@@ -76,7 +76,9 @@ def main() -> int:
     def residuals(share: Column) -> Column:
         return np.log(ratios(found, precision, float(share[0])))
 
-    fit = least_squares(residuals, [min(stated, 0.95)], bounds=([0.3], [1.0]), loss="soft_l1", f_scale=0.1, diff_step=[0.01])
+    fit = least_squares(
+        residuals, [min(stated, 0.95)], bounds=([0.3], [1.0]), loss="soft_l1", f_scale=0.1, diff_step=[0.01]
+    )
     for share in (stated, float(fit.x[0])):
         size = np.abs(ratios(found, precision, share) - 1)
         print(f"median {100 * np.median(size):.1f} %, p90 {100 * np.quantile(size, 0.9):.1f} %")

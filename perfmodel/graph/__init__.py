@@ -13,19 +13,20 @@ from perfmodel.specs.workload import Convnet, Transformer
 
 if TYPE_CHECKING:
     from perfmodel.specs import Workload
+    from perfmodel.specs.strategy import Grain
     from perfmodel.units import Count
 
 __all__ = ["Block", "Graph", "expand"]
 
 
-def expand(workload: Workload, *, microbatch: Count, fused: bool, merged: bool = True) -> Graph:
+def expand(workload: Workload, *, microbatch: Count, fused: bool, elementwise: Grain = "merged") -> Graph:
     """The graph of one microbatch.
 
     Args:
         workload: family and shape.
         microbatch: samples, a number or a column.
         fused: attention never writes its scores to memory.
-        merged: neighbouring elementwise operations are one kernel.
+        elementwise: how much one kernel does.
 
     >>> from perfmodel.library import find
     >>> expand(find("workloads", "gpt2-124m"), microbatch=1, fused=True).parameters
@@ -34,7 +35,8 @@ def expand(workload: Workload, *, microbatch: Count, fused: bool, merged: bool =
     model = workload.model
     element = STORED_BYTES[workload.training.precision]
     if isinstance(model, Transformer):
-        return transformer(model, workload.training, microbatch=microbatch, fused=fused, merged=merged)
+        return transformer(model, workload.training, microbatch=microbatch, fused=fused, elementwise=elementwise)
     if isinstance(model, Convnet):
+        merged = elementwise in {"merged", "chains"}
         return convnet(model, microbatch=microbatch, element=element, merged=merged)
     return custom(model, microbatch=microbatch, element=element, fused=fused)

@@ -8,9 +8,6 @@ from perfmodel.graph.graph import Block, Graph
 from perfmodel.graph.ops import Attention, Conv2d, Elementwise, Embedding, Linear, Loss, Lstm, Norm, Op, Opaque
 from perfmodel.specs.custom import REQUIRED
 
-FULL = 4.0
-"""Bytes of a number in fp32."""
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -63,12 +60,10 @@ def _op(spec: OpSpec, batch: Count, element: Bytes, *, first: bool, fused: bool)
         case "norm":
             return Norm(name, batch * size["rows"], size["width"], element, split="none")
         case "elementwise":
-            return _elementwise(spec, batch * size["elements"], _width(spec, element))
-        case "cast":
-            return _cast(name, batch * size["elements"], element)
+            return _elementwise(spec, batch * size["elements"], element)
         case "embedding":
             rows = batch * size["rows"]
-            return Embedding(name, rows, size["width"], size["vocabulary"], _width(spec, element), split="none")
+            return Embedding(name, rows, size["width"], size["vocabulary"], element, split="none")
         case "lstm":
             return Lstm(name, batch, size["sequence"], size["inputs"], size["hidden"], element)
         case "softmax_loss":
@@ -93,17 +88,6 @@ def _elementwise(spec: OpSpec, elements: Count, element: Bytes) -> Elementwise:
         _name(spec), elements, element, reads=spec.operands, mask=spec.mask, kept=kept, backward_traffic=backward,
         split="none",
     )  # fmt: skip
-
-
-def _cast(name: str, elements: Count, element: Bytes) -> Elementwise:
-    """From fp32 to the precision of the job, and the gradient back: nothing where they are the same."""
-    narrow = element < FULL
-    reads = FULL / element if narrow else 0
-    return Elementwise(name, elements * narrow, element, reads=reads, backward_traffic=1 + reads, split="none")
-
-
-def _width(spec: OpSpec, element: Bytes) -> Bytes:
-    return max(element, FULL) if spec.wide else element
 
 
 def _name(spec: OpSpec) -> str:

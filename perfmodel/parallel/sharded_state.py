@@ -54,11 +54,12 @@ def state_of(workload: Workload, strategy: Strategy) -> State:
     moments = 4.0 * MOMENTS[workload.training.optimizer]
     if not mixed:
         fused = 2 * (weight + moments) + weight
-        update = fused if strategy.optimizer == "fused" else weight * SEPARATE[workload.training.optimizer]
+        update = fused if strategy.optimizer == "fused" else 4.0 * SEPARATE[workload.training.optimizer]
         return State(weight, weight, moments, accumulate, update_traffic=update + weight)
     widen = gradient + 4.0 if gradient < 4.0 else 0.0
     clip = 4.0 * (2 + 1 + 2)
-    update = 4.0 + 2 * (4.0 + moments)
+    separate = strategy.optimizer == "separate"
+    update = 4.0 * SEPARATE[workload.training.optimizer] if separate else 4.0 + 2 * (4.0 + moments)
     copy = 4.0 + weight
     return State(
         weight, gradient, optimizer=4.0 + moments, accumulate_traffic=accumulate,

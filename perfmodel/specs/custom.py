@@ -21,7 +21,6 @@ REQUIRED: dict[str, tuple[str, ...]] = {
     "attention": ("heads", "head_dim", "sequence"),
     "norm": ("rows", "width"),
     "elementwise": ("elements",),
-    "cast": ("elements",),
     "embedding": ("rows", "width", "vocabulary"),
     "lstm": ("inputs", "hidden", "sequence"),
     "softmax_loss": ("rows", "vocabulary"),
@@ -33,8 +32,7 @@ OPTIONAL: dict[str, tuple[str, ...]] = {
     "matmul": ("bias",),
     "conv2d": ("stride", "padding", "groups", "bias"),
     "attention": ("kv_heads", "causal"),
-    "elementwise": ("operands", "kept", "mask", "wide"),
-    "embedding": ("wide",),
+    "elementwise": ("operands", "kept", "mask"),
     "custom": ("parameters",),
 }
 """What else may be said of some; `name` and `repeat` of all."""
@@ -43,9 +41,7 @@ OPTIONAL: dict[str, tuple[str, ...]] = {
 class OpSpec(Spec):
     """One operation, with its sizes for one sample."""
 
-    op: Literal[
-        "matmul", "conv2d", "attention", "norm", "elementwise", "cast", "embedding", "lstm", "softmax_loss", "custom"
-    ]
+    op: Literal["matmul", "conv2d", "attention", "norm", "elementwise", "embedding", "lstm", "softmax_loss", "custom"]
     name: Text = ""
     """Shown in reports; default the kind of operation."""
     repeat: Size = 1
@@ -74,15 +70,13 @@ class OpSpec(Spec):
     """attention, lstm: tokens per sample."""
     causal: bool = False
     elements: Size | None = None
-    """elementwise, cast: outputs per sample."""
+    """elementwise: outputs per sample."""
     operands: Size = 1
     """elementwise: inputs that are read for each output."""
     kept: Margin | None = None
     """elementwise: inputs kept for the backward pass, for each output; default all operands, 0 for a sum."""
     mask: Margin = 0
     """elementwise: bytes kept beside each output, 1 of dropout."""
-    wide: bool = False
-    """elementwise, embedding: stays in fp32 under mixed precision; a `cast` follows where a product reads it."""
     vocabulary: Size | None = None
     hidden: Size | None = None
     """lstm: width of the state."""

@@ -18,6 +18,7 @@ Degree = Annotated[Integer, Field(ge=1)]
 
 Recompute = Annotated[Literal["none", "selective", "full"], KeepOrigin]
 Attention = Annotated[Literal["unfused", "flash"], KeepOrigin]
+Grain = Literal["primitive", "separate", "chains", "merged"]
 Schedule = Annotated[Literal["1f1b", "gpipe"], KeepOrigin]
 Overlap = Literal["none", "backward"]
 
@@ -67,11 +68,12 @@ class Strategy(Spec):
     """Activations recomputed in the backward pass: none, selective (the attention core), full (each layer)."""
     attention: Attention = "flash"
     """unfused materialises the scores in memory; flash never does."""
-    elementwise: Annotated[Literal["separate", "merged"], KeepOrigin] = "merged"
-    """Whether each elementwise operation is a kernel of its own, as in eager PyTorch, or neighbours are merged: dropout with
-    the residual sum, scale and mask with softmax, rectifiers and sums of convolutional networks with the norm before."""
-    optimizer: Annotated[Literal["fused", "separate"], KeepOrigin] = "fused"
-    """Whether the optimiser is one kernel, or each of its operations one; mixed precision always has a fused one."""
+    elementwise: Annotated[Grain, KeepOrigin] = "merged"
+    """How much one kernel does. primitive: one operation of the code, several for each norm, gelu and dropout, as in graphs of
+    TensorFlow; separate: one layer, as in eager PyTorch; chains: neighbours up to the next norm or softmax, as XLA fuses;
+    merged: also dropout with the residual sum, scale and mask with softmax, rectifiers and sums with the norm before."""
+    optimizer: Annotated[Literal["fused", "separate", "apex"], KeepOrigin] = "fused"
+    """Whether the optimiser is one kernel, or each of its operations one; apex fuses that of mixed precision alone."""
     schedule: Schedule = "1f1b"
     """Order of forward and backward passes in the pipeline."""
     sync: Literal["all-reduce"] = "all-reduce"

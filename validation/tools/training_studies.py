@@ -239,7 +239,10 @@ def examples(row: Row, _: Sources) -> Job:
         device if "450 W" not in device else "V100-SXM3-32GB-H", per_node=row.whole("devices_per_node")
     )
     microbatch, accumulation, total = _accumulated(row, found)
-    return Job(found, fabric, parallel(row), microbatch=microbatch, accumulation=accumulation, global_batch=total)
+    preset = parallel(row)
+    if preset == "tensorflow" and row["model"].startswith("BERT"):
+        preset = "tensorflow-xla"  # its scripts run_squad.sh and run_pretraining_lamb_phase1.sh set use_xla
+    return Job(found, fabric, preset, microbatch=microbatch, accumulation=accumulation, global_batch=total)
 
 
 def _example(row: Row) -> Model:
