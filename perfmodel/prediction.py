@@ -191,7 +191,7 @@ def predict_layout(workload: Workload, hardware: Hardware, strategy: Strategy, l
         workload,
         microbatch=layout.microbatch,
         fused=strategy.attention != "unfused",
-        merged=strategy.elementwise == "merged",
+        elementwise=strategy.elementwise,
         channels_last=strategy.layout == "channels-last",
         persistent=strategy.batch_norm == "persistent",
     )

@@ -10,7 +10,7 @@ import numpy as np
 
 from perfmodel.formulas.attention import flash_attention
 from perfmodel.formulas.matmul import tiled_matmul
-from perfmodel.formulas.roofline import fused, streaming
+from perfmodel.formulas.roofline import fused, paced, streaming
 from perfmodel.formulas.split import split_product
 from perfmodel.graph.kernels import Convolution, FlashAttention, Fused, Gemm, Kernel, Repeated, Stream
 from perfmodel.specs.common import ELEMENT_BYTES, WIDE
@@ -59,6 +59,12 @@ class Processor:
     def _wide_tiles(self) -> dict[str, Any]:
         return self._tiles(self.wide)
 
+    @cached_property
+    def _vector_tiles(self) -> dict[str, Any]:
+        """Of products that the matrix units refuse; TPUs and CPUs pad them instead."""
+        vector = self.device.kind == "gpu" and "fp32" in self.device.compute.peak
+        return self._tiles("fp32") if vector else self._wide_tiles
+
     def _tiles(self, precision: Precision) -> dict[str, Any]:
         efficiency = self.device.efficiency.products(precision).matmul
         tiles = np.array(efficiency.tiles, dtype=float)
@@ -82,7 +88,7 @@ class Processor:
         match kernel:
             case Gemm():
                 tiles = self._wide_tiles if kernel.operand is None else self._narrow_tiles
-                return self._product(name, kernel, kind or "matmul", tiles)
+                return self._product(name, kernel, kind or "matmul", tiles if kernel.aligned else self._vector_tiles)
             case Convolution():
                 return self._convolution(name, kernel, kind or "convolution")
             case FlashAttention():
@@ -95,6 +101,8 @@ class Processor:
                 return Repeat(name, self.time(kernel.kernel, prefix, kind), kernel.times)
 
     def _product(self, name: str, kernel: Gemm, kind: str, tiles: dict[str, Any]) -> Term:
+        if kernel.splits > 1 and self.device.kind == "gpu":
+            return self._split_product(name, kernel, kind, tiles)
         return term(
             name, tiled_matmul, kind=kind,
             rows=kernel.rows, columns=kernel.columns, depth=kernel.depth, count=kernel.count,
@@ -113,7 +121,7 @@ class Processor:
             return self._split_product(name, spared, kind, self._plain_convolution)
         return self._split_product(name, kernel, kind, self._direct_convolution)
 
-    def _split_product(self, name: str, kernel: Convolution, kind: str, tiles: dict[str, Any]) -> Term:
+    def _split_product(self, name: str, kernel: Gemm | Convolution, kind: str, tiles: dict[str, Any]) -> Term:
         return term(
             name, split_product, kind=kind,
             rows=kernel.rows, columns=kernel.columns, depth=kernel.depth, count=kernel.count,
@@ -158,7 +166,11 @@ class Processor:
     def _stream(self, name: str, kernel: Stream, kind: str) -> Term:
         efficiency = self.device.efficiency
         group = efficiency.reduction if kernel.reduces else efficiency.streaming
-        return term(
-            name, streaming, kind=kind, traffic=kernel.traffic,
-            bandwidth=self.device.memory.bandwidth, fraction=group.fraction, launch=efficiency.launch.time,
-        )  # fmt: skip
+        moved: dict[str, Any] = {
+            "traffic": kernel.traffic, "bandwidth": self.device.memory.bandwidth, "fraction": group.fraction,
+            "launch": efficiency.launch.time,
+        }  # fmt: skip
+        if kernel.pace is None or efficiency.pace is None:
+            return term(name, streaming, kind=kind, **moved)
+        rate = getattr(efficiency.pace, kernel.pace)
+        return term(name, paced, kind=kind, elements=kernel.elements, rate=rate, **moved)

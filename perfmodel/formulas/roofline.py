@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from perfmodel.units import TINY, Bytes, BytesPerSecond, Count, Flop, FlopPerSecond, Seconds
+from perfmodel.units import TINY, Bytes, BytesPerSecond, Count, Flop, FlopPerSecond, Hertz, Seconds
 
 
 def roofline(*, work: Flop, traffic: Bytes, compute_rate: FlopPerSecond, memory_bandwidth: BytesPerSecond) -> Seconds:
@@ -71,6 +71,39 @@ def streaming(*, traffic: Bytes, bandwidth: BytesPerSecond, fraction: Count, lau
     0.01
     """
     return launch + traffic / (fraction * bandwidth)
+
+
+def paced(
+    *,
+    traffic: Bytes,
+    elements: Count,
+    bandwidth: BytesPerSecond,
+    fraction: Count,
+    rate: Hertz,
+    launch: Seconds,
+) -> Seconds:
+    r"""A kernel that handles its elements one at a time: strided copy, broadcast sum, norm of rows, lookup.
+
+    .. math:: T = t_0 + \max\left(\frac{Q}{\varphi B}, \frac{n}{r}\right)
+
+    Args:
+        traffic: Q, read and written.
+        elements: n, that the kernel writes.
+        bandwidth: B, of the memory.
+        fraction: φ, the share of it that a large kernel reaches.
+        rate: r, elements that the device finishes in a second, addresses and conversions included.
+        launch: t₀, of the kernel.
+
+    Narrow elements make it bind: they need less memory traffic but no fewer instructions.
+
+    References:
+        Derived. The instruction ceiling of the roofline: Ding and Williams, An instruction roofline
+        model for GPUs, PMBS 2019. doi:10.1109/PMBS49563.2019.00007
+
+    >>> float(paced(traffic=4e9, elements=1e9, bandwidth=2e12, fraction=0.8, rate=2e11, launch=0.0))
+    0.005
+    """
+    return launch + np.maximum(traffic / (fraction * bandwidth), elements / rate)
 
 
 def fused(

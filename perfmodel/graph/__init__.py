@@ -13,13 +13,14 @@ from perfmodel.specs.workload import Convnet, Transformer
 
 if TYPE_CHECKING:
     from perfmodel.specs import Workload
+    from perfmodel.specs.strategy import Grain
     from perfmodel.units import Count
 
 __all__ = ["Block", "Graph", "expand"]
 
 
 def expand(
-    workload: Workload, *, microbatch: Count, fused: bool, merged: bool = True,
+    workload: Workload, *, microbatch: Count, fused: bool, elementwise: Grain = "merged",
     channels_last: bool = False, persistent: bool = True,
 ) -> Graph:  # fmt: skip
     """The graph of one microbatch.
@@ -28,7 +29,7 @@ def expand(
         workload: family and shape.
         microbatch: samples, a number or a column.
         fused: attention never writes its scores to memory.
-        merged: neighbouring elementwise operations are one kernel.
+        elementwise: how much one kernel does.
         channels_last: the maps of convolutional networks lie as tensor cores want them.
         persistent: batch norm keeps half-precision maps on the chip that lie so.
 
@@ -39,10 +40,10 @@ def expand(
     model = workload.model
     element = STORED_BYTES[workload.training.precision]
     if isinstance(model, Transformer):
-        return transformer(model, workload.training, microbatch=microbatch, fused=fused, merged=merged)
+        return transformer(model, workload.training, microbatch=microbatch, fused=fused, elementwise=elementwise)
     if isinstance(model, Convnet):
         return convnet(
-            model, microbatch=microbatch, element=element, merged=merged,
+            model, microbatch=microbatch, element=element, merged=elementwise in {"merged", "chains"},
             channels_last=channels_last, persistent=persistent,
         )  # fmt: skip
     return custom(model, microbatch=microbatch, element=element, fused=fused)

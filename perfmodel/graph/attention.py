@@ -7,11 +7,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfmodel.graph.kernels import FlashAttention, Gemm, Stream
+from perfmodel.graph.kernels import FlashAttention, Gemm, Pace, Stream
 from perfmodel.units import Bytes, Count
 
 if TYPE_CHECKING:
     from perfmodel.graph.split import Kernels, Split
+
+
+ALIGNMENT = 16
+"""Bytes to which the rows of a batched product must be aligned for the matrix units of GPUs.
+
+NVIDIA, Matrix multiplication background user's guide, DU-09798-001, section 3: 8 elements in fp16, 4 in tf32.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +73,13 @@ class Attention:
         """Fused in one kernel, or through memory; unfused, the heads of the output are put side by side again."""
         if self.fused:
             return (self._fused(self.name, self.head_dim + self._value_dim, tensors=1),)
-        softmax = Stream("softmax", 2 * self.element * self.scores, reduces=True)
-        scale = () if self.merged else (Stream("attention scale and mask", 4 * self.element * self.scores),)
+        softmax = self._rows("softmax", 2)
+        scale = () if self.merged else self._scale_and_mask()
         dropout = (Stream("attention dropout", (2 * self.element + 1) * self.scores),) if self.dropout else ()
         scores = self._gemm("attention scores", self.queries, self.keys, self.head_dim)
         context = self._gemm("attention context", self.queries, self._value_dim, self.keys)
-        return (scores, *scale, softmax, *dropout, context, Stream("attention layout", 2 * self.element * self._output))
+        layout = self._output if self.merged else self._query + self._output + self._key_value
+        return (scores, *scale, softmax, *dropout, context, self._copy("attention layout", layout))
 
     def backward(self) -> Kernels:
         """Four products, and softmax and dropout backwards; fused kernels recompute the scores.
@@ -83,17 +91,39 @@ class Attention:
             return (self._fused(f"{self.name} backward", 3 * d + 2 * v, tensors=2, backward=True),)
         dropout = (Stream("attention dropout backward", (2 * self.element + 1) * self.scores),) if self.dropout else ()
         scale = () if self.merged else (Stream("attention scale backward", 2 * self.element * self.scores),)
-        joined = self._query + self._output + 1.5 * self._key_value
         return (
             self._gemm("attention context gradient", q, k, v),
             self._gemm("attention value gradient", k, v, q),
             *dropout,
-            Stream("softmax backward", 3 * self.element * self.scores, reduces=True),
+            self._rows("softmax backward", 3),
             *scale,
             self._gemm("attention query gradient", q, d, k),
             self._gemm("attention key gradient", k, d, q),
-            Stream("attention layout backward", 2 * self.element * joined),
+            *self._joined(),
         )
+
+    def _scale_and_mask(self) -> Kernels:
+        """The mask is one for all heads and queries: its kernel computes the address of each element."""
+        size = 2 * self.element * self.scores
+        mask = Stream("attention mask", size, pace="strided", elements=self.scores)
+        return (Stream("attention scale", size), mask)
+
+    def _joined(self) -> Kernels:
+        """The gradients of queries, keys and values, laid out by token again and summed for the input."""
+        outer, key_value = self._query + self._output, self._key_value
+        if self.merged:
+            return (Stream("attention layout backward", 2 * self.element * (outer + 1.5 * key_value)),)
+        copy = self._copy("attention layout backward", outer + key_value)
+        return (copy, Stream("attention input sum", 3 * self.element * key_value))
+
+    def _rows(self, name: str, passes: int) -> Stream:
+        """Softmax; the kernels of Megatron-LM load several elements at once, those of PyTorch one by one."""
+        pace: Pace | None = None if self.merged else "rows"
+        return Stream(name, passes * self.element * self.scores, True, pace, self.scores)  # noqa: FBT003 - reduces
+
+    def _copy(self, name: str, elements: Count) -> Stream:
+        """Heads first or tokens first; frameworks that merge kernels avoid all such copies but one, which is fast."""
+        return Stream(name, 2 * self.element * elements, pace=None if self.merged else "strided", elements=elements)
 
     @property
     def _value_dim(self) -> Count:
@@ -118,7 +148,9 @@ class Attention:
         return window * (1 - window / (2 * self.keys)) if self.causal else window
 
     def _gemm(self, name: str, rows: Count, columns: Count, depth: Count) -> Gemm:
-        return Gemm(name, rows, columns, depth, self.element, count=self.batch * self.heads)
+        # rows of queries, keys and values are as long as a head, those of the scores as long as the keys
+        aligned = bool(np.all(self.element * np.array([self.head_dim, self.keys]) % ALIGNMENT == 0))
+        return Gemm(name, rows, columns, depth, self.element, count=self.batch * self.heads, aligned=aligned)
 
     def _fused(self, name: str, width: Count, tensors: int, *, backward: bool = False) -> FlashAttention:
         traffic = tensors * self.element * (self._query + self._output + self._key_value)

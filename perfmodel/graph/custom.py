@@ -85,8 +85,9 @@ def _elementwise(spec: OpSpec, elements: Count, element: Bytes) -> Elementwise:
     kept = spec.operands if spec.kept is None else spec.kept
     backward = 1 + kept + spec.operands
     return Elementwise(
-        _name(spec), elements, element, reads=spec.operands, kept=kept, backward_traffic=backward, split="none"
-    )
+        _name(spec), elements, element, reads=spec.operands, mask=spec.mask, kept=kept, backward_traffic=backward,
+        split="none",
+    )  # fmt: skip
 
 
 def _name(spec: OpSpec) -> str:

@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from perfmodel.units import Bytes, Count, Flop
+
+Pace = Literal["strided", "rows", "gather"]
+"""Why a kernel handles its elements one at a time: strides or broadcast operands, whole rows, indices."""
+
+SPLITS = 128
+"""Parts at most of a sum over samples or pixels: as many as large devices have cores."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +26,10 @@ class Gemm:
     count: Count = 1
     operand: Bytes | None = None
     """Of an operand that was cast to the narrow precision of the job; None computes in the wide one."""
+    aligned: bool = True
+    """Rows begin at multiples of 16 bytes, which matrix units need; else the product runs on the vector units."""
+    splits: int = 1
+    """Parts that the inner dimension may be computed in at the same time: the samples of a weight's gradient."""
 
     @property
     def flops(self) -> Flop:
@@ -95,6 +106,10 @@ class Stream:
     traffic: Bytes
     reduces: bool = False
     """Rows are reduced on the way: norm, softmax, loss."""
+    pace: Pace | None = None
+    """None moves several elements at once, which memory alone binds."""
+    elements: Count = 0
+    """That the kernel handles one at a time, where it has a pace."""
 
     @property
     def flops(self) -> Flop:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from perfmodel.graph.kernels import Convolution, Fused, Gemm, Repeated, Stream
+from perfmodel.graph.kernels import SPLITS, Convolution, Fused, Gemm, Repeated, Stream
 from perfmodel.units import Bytes, Count
 
 if TYPE_CHECKING:
@@ -15,9 +15,6 @@ WINOGRAD = {9.0: 36 / 16, 25.0: 100 / 36}
 """Multiplications that Winograd's algorithm saves, by the area of the window: of windows one pixel apart, F(2 x 2, 3 x 3)
 needs 16 for 4 outputs in place of 36, F(2 x 2, 5 x 5) 36 in place of 100. Lavin and Gray, Fast algorithms for
 convolutional neural networks, CVPR 2016 (arXiv:1509.09308), section 4.1: (m + r - 1)^2 for m^2 outputs of r x r."""
-
-SPLITS = 128
-"""Parts at most of the sum over pixels: as many as large devices have cores."""
 
 
 @dataclass(frozen=True, slots=True)

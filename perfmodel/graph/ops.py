@@ -8,9 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from perfmodel.graph.attention import Attention
 from perfmodel.graph.experts import Experts
-from perfmodel.graph.kernels import Gemm, Stream
+from perfmodel.graph.kernels import SPLITS, Gemm, Stream
 from perfmodel.graph.layers import Conv2d, Lstm, Opaque
 from perfmodel.units import Bytes, Count
 
@@ -70,14 +72,14 @@ class Linear:
 
     def backward(self) -> Kernels:
         """Gradients of the input and of the weights."""
-        weight = self._gemm(f"{self.name} weight gradient", self.inputs, self.outputs, self.rows)
+        weight = self._gemm(f"{self.name} weight gradient", self.inputs, self.outputs, self.rows, SPLITS)
         gradient = self._gemm(f"{self.name} input gradient", self.rows, self.inputs, self.outputs)
         bias = (Stream(f"{self.name} bias gradient", self.rows * self.outputs * self.element),) if self.bias else ()
         cast = self._cast("cast backward", self.outputs)
         return (*cast, weight, *bias) if self.first else (*cast, gradient, weight, *bias)
 
-    def _gemm(self, name: str, rows: Count, columns: Count, depth: Count) -> Gemm:
-        return Gemm(name, rows, columns, depth, self.element, operand=self.operand)
+    def _gemm(self, name: str, rows: Count, columns: Count, depth: Count, splits: int = 1) -> Gemm:
+        return Gemm(name, rows, columns, depth, self.element, operand=self.operand, splits=splits)
 
     def _cast(self, name: str, width: Count) -> Kernels:
         """Read a tensor, write it narrow by rows and by columns: products want it both ways."""
@@ -102,6 +104,8 @@ class Norm:
     """Times that the map crosses memory forward: read and write; batch norm reads twice."""
     split: Split = "sequence"
     saved_over: Count = 1
+    single: bool = False
+    """Of a framework's general kernels: one element at a time, and the gradient of the parameters in a pass of its own."""
 
     @property
     def parameters(self) -> Count:
@@ -115,12 +119,16 @@ class Norm:
 
     def forward(self) -> Kernels:
         """Read and write."""
-        return (Stream(self.name, self.passes * self.rows * self.width * self.element, self.rowwise),)
+        return (self._stream(self.name, self.passes),)
 
     def backward(self) -> Kernels:
-        """Read the input and the gradient, write the gradient; batch norm reads both twice."""
-        traffic = (2 * self.passes - 1) * self.rows * self.width * self.element
-        return (Stream(f"{self.name} backward", traffic, self.rowwise),)
+        """Read the input and the gradient, write the gradient; batch norm reads both twice, and so do general kernels."""
+        backward = self._stream(f"{self.name} backward", 2 * self.passes - 1)
+        return (backward, self._stream(f"{self.name} parameter gradient", 2)) if self.single else (backward,)
+
+    def _stream(self, name: str, passes: Count) -> Stream:
+        elements = self.rows * self.width
+        return Stream(name, passes * elements * self.element, self.rowwise, "rows" if self.single else None, elements)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +149,8 @@ class Elementwise:
     split: Split = "sequence"
     merged: bool = False
     """The kernel before computes it on its way out: only further operands are read."""
+    broadcast: bool = False
+    """One operand is repeated, which makes kernels compute the address of each element."""
 
     @property
     def parameters(self) -> Count:
@@ -156,7 +166,8 @@ class Elementwise:
         """Read the operands, write the result and the mask."""
         if self.merged:
             return (Stream(self.name, self.elements * (self.reads - 1) * self.element),) if self.reads > 1 else ()
-        return (Stream(self.name, self.elements * ((self.reads + 1) * self.element + self.mask)),)
+        traffic = self.elements * ((self.reads + 1) * self.element + self.mask)
+        return (Stream(self.name, traffic, pace="strided" if self.broadcast else None, elements=self.elements),)
 
     def backward(self) -> Kernels:
         """Read the gradient and what was kept, write the gradient of the input."""
@@ -188,11 +199,21 @@ class Embedding:
 
     def forward(self) -> Kernels:
         """Read a row and write it."""
-        return (Stream(self.name, 2 * self.rows * self.width * self.element),)
+        return (self._gather(self.name, 2),)
 
     def backward(self) -> Kernels:
-        """Read the gradient, add it to the rows of the table."""
-        return (Stream(f"{self.name} backward", 3 * self.rows * self.width * self.element),)
+        """Zero the gradient of the table; sort the indices; read the gradient of the output, write the rows that occur.
+
+        The radix sort of PyTorch's `embedding_dense_backward` takes three digits of 8 bits, each a pass that reads and
+        writes an index and a position of 8 bytes.
+        """
+        zero = Stream(f"{self.name} zero", self.vocabulary * self.width * self.element)
+        sort = Stream(f"{self.name} sort", 3 * 2 * (8 + 8) * self.rows)
+        return (zero, sort, self._gather(f"{self.name} backward", 1 + np.minimum(self.vocabulary / self.rows, 1)))
+
+    def _gather(self, name: str, passes: Count) -> Stream:
+        elements = self.rows * self.width
+        return Stream(name, passes * elements * self.element, pace="gather", elements=elements)
 
 
 @dataclass(frozen=True, slots=True)

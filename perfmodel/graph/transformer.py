@@ -11,6 +11,7 @@ from perfmodel.specs.common import ELEMENT_BYTES, STORED_BYTES
 from perfmodel.specs.workload import sequence_of
 
 if TYPE_CHECKING:
+    from perfmodel.specs.strategy import Grain
     from perfmodel.specs.workload import Training, Transformer
     from perfmodel.units import Bytes, Count
 
@@ -27,7 +28,11 @@ class _Builder:
     element: Bytes
     operand: Bytes | None
     fused: bool
-    merged: bool
+    elementwise: Grain
+
+    @property
+    def merged(self) -> bool:
+        return self.elementwise == "merged"
 
     @property
     def tokens(self) -> Count:
@@ -44,7 +49,8 @@ class _Builder:
 
     def norm(self, name: str, rows: Count | None = None) -> Norm:
         affine = 2 if self.model.norm == "layernorm" else 1
-        return Norm(name, self.tokens if rows is None else rows, self.model.hidden, self.element, affine)
+        rows = self.tokens if rows is None else rows
+        return Norm(name, rows, self.model.hidden, self.element, affine, single=not self.merged)
 
     def residual(self, name: str) -> Ops:
         """Dropout and sum, in one kernel where they are merged; backward also the sum of the two gradients."""
@@ -56,6 +62,30 @@ class _Builder:
         return (
             Elementwise(f"{name} dropout", elements, self.element, mask=1, backward_traffic=2),
             Elementwise(name, elements, self.element, reads=2, backward_traffic=3),
+        )
+
+    def graph_operations(self, scores: Count) -> Ops:
+        """What a layer moves beyond the kernels of an eager framework, where each operation of its code is a kernel.
+
+        Counted from google-research/bert, modeling.py, and its gradients (derived). Each norm: mean, squared difference,
+        mean, then scale and shift on whole maps, 13 passes more forward and 19 backward; the gelu by tanh: power, three
+        products, two sums, tanh, two products, 16 and 24; both in fp32, as automatic mixed precision leaves means and
+        powers. Each dropout: random numbers, comparison, cast, two products, 5 and 3. Softmax backward: 6. Five biases.
+        """
+        if self.elementwise != "primitive":
+            return ()
+        x = self.tokens * self.model.hidden
+
+        def moves(name: str, elements: Count, forward: int, backward: int, element: Bytes) -> Op:
+            return Elementwise(name, elements, element, reads=forward - 1, backward_traffic=backward, split="tensor")
+
+        wide = max(self.element, ELEMENT_BYTES["fp32"])
+        return (
+            moves("norm operations", 2 * x, 13, 19, wide),
+            moves("gelu operations", self.tokens * self.model.ffn, 16, 24, wide),
+            moves("dropout operations", 2 * x + scores, 5, 3, self.element),
+            moves("softmax operations", scores, 0, 6, self.element),
+            moves("bias operations", 5 * x, 2, 0, self.element),
         )
 
     def attention(self, *, causal: bool, keys: int | None = None) -> Ops:
@@ -97,9 +127,19 @@ class _Builder:
         return (
             self.norm("mlp norm"),
             self.linear("mlp up", m.hidden, (1 + gated) * m.ffn, "column"),
+            *self.bias("mlp up bias", (1 + gated) * m.ffn),
             activation,
             self.linear("mlp down", m.ffn, m.hidden, "row"),
             *self.residual("mlp residual"),
+            *self.graph_operations(self.batch * self.model.heads * self.sequence**2),
+        )
+
+    def bias(self, name: str, width: int) -> Ops:
+        """The sum with a bias that goes into an activation, where no kernel does both; its gradient belongs to the product."""
+        if self.merged or not self.model.bias:
+            return ()
+        return (
+            Elementwise(name, self.tokens * width, self.element, backward_traffic=0, split="tensor", broadcast=True),
         )
 
     def lookup(self) -> Ops:
@@ -169,7 +209,7 @@ class _Builder:
         )
 
 
-def transformer(model: Transformer, training: Training, *, microbatch: Count, fused: bool, merged: bool) -> Graph:
+def transformer(model: Transformer, training: Training, *, microbatch: Count, fused: bool, elementwise: Grain) -> Graph:
     """Blocks of one microbatch of ``microbatch`` sequences.
 
     Args:
@@ -177,12 +217,13 @@ def transformer(model: Transformer, training: Training, *, microbatch: Count, fu
         training: its sequence length.
         microbatch: sequences, a number or a column.
         fused: attention never writes its scores to memory.
-        merged: dropout and sums, and scale, mask and softmax, are one kernel each.
+        elementwise: merged has one kernel for dropout and sums, and one for scale, mask and softmax; primitive has several
+            for each norm, activation and dropout.
     """
     sequence = sequence_of(model, training)
     stored, number = STORED_BYTES[training.precision], ELEMENT_BYTES[training.precision]
     operand = number if number < stored else None
-    build = _Builder(model, microbatch, sequence, stored, operand, fused, merged)
+    build = _Builder(model, microbatch, sequence, stored, operand, fused, elementwise)
     encoder_norm: Ops = (build.norm("embedding norm"),) if model.pretraining_head else ()
     prologue: tuple[Block, ...] = (Block("embedding", (*build.lookup(), *build.relative(), *encoder_norm)),)
     body: tuple[Block, ...] = (Block("layer", (*build.attention(causal=model.causal), *build.mlp()), model.layers),)

@@ -14,6 +14,13 @@ if TYPE_CHECKING:
 MOMENTS = {"sgd": 0, "momentum": 1, "adam": 2, "lamb": 2}
 """fp32 states that an optimiser keeps for each parameter."""
 
+SEPARATE = {"sgd": 3, "momentum": 11, "adam": 35, "lamb": 35}
+"""Numbers that the separate operations of an optimiser read and write for each parameter.
+
+Of Adam as in NVIDIA's BertAdam: norm 1; clip 4; first moment 2 + 3, second 2 + 4; root 2, epsilon 2, quotient 3; decay 2 + 3;
+learning rate 2; negative 2; sum 3. Of SGD with momentum as in PyTorch: decay 3, momentum 2 + 3, sum 3.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class State:
@@ -46,10 +53,13 @@ def state_of(workload: Workload, strategy: Strategy) -> State:
     accumulate = 2 * gradient + (0.0 if strategy.fused_accumulation else weight)
     moments = 4.0 * MOMENTS[workload.training.optimizer]
     if not mixed:
-        return State(weight, weight, moments, accumulate, update_traffic=weight + 2 * (weight + moments) + weight)
+        fused = 2 * (weight + moments) + weight
+        update = fused if strategy.optimizer == "fused" else 4.0 * SEPARATE[workload.training.optimizer]
+        return State(weight, weight, moments, accumulate, update_traffic=update + weight)
     widen = gradient + 4.0 if gradient < 4.0 else 0.0
     clip = 4.0 * (2 + 1 + 2)
-    update = 4.0 + 2 * (4.0 + moments)
+    separate = strategy.optimizer == "separate"
+    update = 4.0 * SEPARATE[workload.training.optimizer] if separate else 4.0 + 2 * (4.0 + moments)
     copy = 4.0 + weight
     return State(
         weight, gradient, optimizer=4.0 + moments, accumulate_traffic=accumulate,

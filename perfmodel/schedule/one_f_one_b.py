@@ -46,7 +46,7 @@ def step(stage: Stage, layout: Layout, sync: Synchronisation, *, overlap: bool, 
     """
     forward = beside("forward", stage.body_forward, sync.forward, slowdown)
     backward = beside("backward", stage.body_backward, sync.backward, slowdown)
-    body = Serial("microbatch", (forward, backward, *stage.sends))
+    body = Serial("microbatch", (forward, backward, *sync.exposed, *stage.sends))
     microbatches = layout.microbatches
     first, last = duration(stage.prologue), duration(stage.epilogue)
     alone, first_larger = np.asarray(layout.pp) == 1, np.asarray(first) >= last
@@ -59,6 +59,7 @@ def step(stage: Stage, layout: Layout, sync: Synchronisation, *, overlap: bool, 
         Repeat("microbatches", body, microbatches - 1),
         forward,
         beside("last backward", backward, hidden, slowdown),
+        *sync.exposed,
         *stage.sends,
         *(() if overlap else sync.gradients),
         Repeat("embedding", stage.prologue, _times(alone | first_larger, microbatches)),

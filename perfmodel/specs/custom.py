@@ -32,7 +32,7 @@ OPTIONAL: dict[str, tuple[str, ...]] = {
     "matmul": ("bias",),
     "conv2d": ("stride", "padding", "groups", "bias"),
     "attention": ("kv_heads", "causal"),
-    "elementwise": ("operands", "kept"),
+    "elementwise": ("operands", "kept", "mask"),
     "custom": ("parameters",),
 }
 """What else may be said of some; `name` and `repeat` of all."""
@@ -75,6 +75,8 @@ class OpSpec(Spec):
     """elementwise: inputs that are read for each output."""
     kept: Margin | None = None
     """elementwise: inputs kept for the backward pass, for each output; default all operands, 0 for a sum."""
+    mask: Margin = 0
+    """elementwise: bytes kept beside each output, 1 of dropout."""
     vocabulary: Size | None = None
     hidden: Size | None = None
     """lstm: width of the state."""

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from perfmodel.origin import Fraction, Integer, Text
 from perfmodel.specs.common import Group, Precision, Share, SpecFile
-from perfmodel.units import Bytes, BytesPerSecond, DollarsPerSecond, FlopPerSecond, Seconds, Watts
+from perfmodel.units import Bytes, BytesPerSecond, DollarsPerSecond, FlopPerSecond, Hertz, Seconds, Watts
 from perfmodel.yamlfile import Fault, Spec
 
 if TYPE_CHECKING:
@@ -108,6 +108,17 @@ class Reduction(Group):
     fraction: Share
 
 
+class Pace(Group):
+    """Elements that the device finishes in a second in kernels which handle them one at a time."""
+
+    strided: Hertz
+    """Copies between layouts and operands that are broadcast: addresses are computed for each element."""
+    rows: Hertz
+    """Norms of rows that do not load several elements at once."""
+    gather: Hertz
+    """Lookups in a table, and their gradients."""
+
+
 class Launch(Group):
     """Least time of one kernel, from its launch to its end."""
 
@@ -147,6 +158,8 @@ class Efficiency(Products):
     streaming: Streaming
     reduction: Reduction
     launch: Launch
+    pace: Pace | None = None
+    """None where memory alone binds."""
     contention: Contention | None = None
     """None where messages move without the cores, as on TPUs."""
 

@@ -18,6 +18,7 @@ Degree = Annotated[Integer, Field(ge=1)]
 
 Recompute = Annotated[Literal["none", "selective", "full"], KeepOrigin]
 Attention = Annotated[Literal["unfused", "flash", "flash-2", "flash-1", "cudnn"], KeepOrigin]
+Grain = Literal["primitive", "separate", "chains", "merged"]
 Schedule = Annotated[Literal["1f1b", "gpipe"], KeepOrigin]
 Overlap = Literal["none", "backward"]
 MapLayout = Annotated[Literal["channels-first", "channels-last"], KeepOrigin]
@@ -70,9 +71,12 @@ class Strategy(Spec):
     attention: Attention = "flash"
     """unfused materialises the scores in memory; flash never does, flash-2, flash-1 and cudnn by the
     kernels of this name, where the device has better."""
-    elementwise: Annotated[Literal["separate", "merged"], KeepOrigin] = "merged"
-    """Whether each elementwise operation is a kernel of its own, as in eager PyTorch, or neighbours are merged: dropout with
-    the residual sum, scale and mask with softmax, rectifiers and sums of convolutional networks with the norm before."""
+    elementwise: Annotated[Grain, KeepOrigin] = "merged"
+    """How much one kernel does. primitive: one operation of the code, several for each norm, gelu and dropout, as in graphs of
+    TensorFlow; separate: one layer, as in eager PyTorch; chains: neighbours up to the next norm or softmax, as XLA fuses;
+    merged: also dropout with the residual sum, scale and mask with softmax, rectifiers and sums with the norm before."""
+    optimizer: Annotated[Literal["fused", "separate", "apex"], KeepOrigin] = "fused"
+    """Whether the optimiser is one kernel, or each of its operations one; apex fuses that of mixed precision alone."""
     layout: MapLayout = "channels-first"
     """Order of the maps of convolutional networks in memory. Tensor cores want channels last; in half precision cuDNN
     copies maps that lie otherwise before each convolution."""
@@ -85,6 +89,8 @@ class Strategy(Spec):
     """How replicas agree on their gradients."""
     gradient_overlap: Overlap = "backward"
     """Whether gradients travel while the last microbatch's backward pass still runs."""
+    weight_overlap: Annotated[Literal["none", "passes"], KeepOrigin] = "passes"
+    """Whether what ZeRO 3 gathers and scatters for every pass travels under the passes."""
     tensor_overlap: Overlap = "backward"
     """Whether tensor-parallel messages of the backward pass travel beside the weight gradients."""
     gradient_precision: Literal["fp32", "same"] = "fp32"

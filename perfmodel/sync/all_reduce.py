@@ -31,6 +31,8 @@ class Synchronisation:
     """Beside the last backward pass."""
     after: tuple[Part, ...]
     """After it: the other part of the tied weights, the optimiser, the gathering of weights."""
+    exposed: tuple[Part, ...] = ()
+    """In every microbatch, with nothing beside it."""
 
 
 def synchronise(
@@ -79,6 +81,8 @@ def synchronise(
         case _:
             fetch = by_layer("weight all-gather", "all-gather", weight)
             shed = by_layer("gradient reduce-scatter", "reduce-scatter", gradient)
+            if strategy.weight_overlap == "none":
+                return Synchronisation((), (), (between,), (embedding, update), exposed=(fetch, fetch, shed))
             return Synchronisation((fetch,), (fetch, shed), (between,), (embedding, update))
 
 

@@ -75,7 +75,8 @@ def measure(row: Row, job: Job | None = None) -> tuple[Metric, str, str, str]:
             f"{job.epoch} samples / time of an epoch",
         )
     if metric == "throughput" and unit in SAMPLES:
-        return "samples_per_second", value, "samples/s", ""
+        done = f"{float(value) * job.share:.6g}" if job and job.share != 1 else value
+        return "samples_per_second", done, "samples/s", ""
     if metric == "throughput" and unit == "million samples/s":
         return "samples_per_second", f"{float(value) * 1e6:.9g}", "samples/s", ""
     if metric == "step_time":
@@ -121,6 +122,8 @@ def precision(row: Row, job: Job) -> str:
     'tf32'
     """
     printed = row["precision"]
+    if job.as_run:
+        return job.as_run
     if not printed:
         return job.precision or _refuse("the precision is not stated")
     if printed.startswith("FP32"):

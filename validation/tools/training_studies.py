@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from validation.tools.training_names import (
     BERT_BASE,
@@ -122,13 +122,21 @@ class Job:
     global_batch: int | None = None
     precision: str = ""
     """Where the row prints none."""
+    as_run: str = ""
+    """Precision by the scripts, where they contradict the table."""
     recompute: str = ""
     schedule: str = ""
     layout: str = ""
     """Of the maps, where it is not the preset's."""
     epoch: int | None = None
     """Samples of an epoch, where the value is the time of one and nothing else happens in it."""
+    share: float = 1.0
+    """Of the printed value, what was done in the time that it was divided by."""
     note: str = ""
+
+
+SQUAD = 88641
+"""Sequences of SQuAD 1.1 at 384 tokens, as the logs of Lambda print (training_features)."""
 
 
 def study(line: Mapping[str, str]) -> tuple[str, Recipe]:
@@ -234,10 +242,12 @@ def examples(row: Row, _: Sources) -> Job:
         device if "450 W" not in device else "V100-SXM3-32GB-H", per_node=row.whole("devices_per_node")
     )
     microbatch, accumulation, total = _accumulated(row, found)
-    layout = _example_layout(row, found)
+    preset = parallel(row)
+    if preset == "tensorflow" and row["model"].startswith("BERT"):
+        preset = "tensorflow-xla"  # its scripts run_squad.sh and run_pretraining_lamb_phase1.sh set use_xla
     return Job(
-        found, fabric, parallel(row), microbatch=microbatch, accumulation=accumulation, global_batch=total,
-        layout=layout,
+        found, fabric, preset, microbatch=microbatch, accumulation=accumulation, global_batch=total,
+        layout=_example_layout(row, found),
     )  # fmt: skip
 
 
@@ -343,7 +353,25 @@ def lambda_tf(row: Row, _: Sources) -> Job:
 def lambda_torch(row: Row, _: Sources) -> Job:
     """NVIDIA's examples, run by Lambda; the node's size is the job's."""
     found = model(row["model"], LAMBDA)
-    return Job(found, find_machine(row["device"], fabric="PCIe"), parallel(row))
+    machine = find_machine(row["device"], fabric="PCIe")
+    if row["model"].startswith("bert"):
+        return Job(found, machine, parallel(row), **_squad(row))
+    if row["model"] == "ncf" and row["precision"] == "mixed" and re.search("[48]0GB", row["device"]):
+        note = "run in tf32: the configurations of 40 and 80 GB start NCF without --amp, those of 24 and 48 GB with it"
+        return Job(found, machine, parallel(row), as_run="tf32", note=note)
+    return Job(found, machine, parallel(row))
+
+
+def _squad(row: Row) -> dict[str, Any]:
+    """run_squad.py divides the samples of 100 steps by the time of two epochs or 101 steps, whichever is less.
+
+    >>> _squad(Row({"batch_per_device": "320", "devices": "8"}))["share"]
+    0.693
+    """
+    batch = row.number("batch_per_device") * row.number("devices")
+    trained = min(101 * batch, 2 * SQUAD)
+    share = round(trained / (100 * batch), 3)
+    return {"share": share, "note": f"x {share}, samples trained in the time over samples printed"}
 
 
 def timm(row: Row, _: Sources) -> Job:
