@@ -1,6 +1,6 @@
 """Fit the share of short benchmarks that products keep up in training, to whole steps.
 
-    python tools/fit_sustained.py PRECISION MACHINE[,MACHINE ...] STUDY [STUDY ...] [--strategies NAME[,NAME ...]]
+    python tools/fit_sustained.py PRECISION MACHINE[,MACHINE ...] STUDY [STUDY ...] [--strategies NAME[,NAME ...]] [--single]
 
 The machines carry the same device. The one number `matmul.sustained` of that precision is free; the loss is that of
 fit_efficiency.py (soft L1 of the logarithm of predicted over measured time), over the calibration rows in which products
@@ -66,10 +66,12 @@ def main() -> int:
     parser.add_argument("machines")
     parser.add_argument("studies", nargs="+")
     parser.add_argument("--strategies", default="")
+    parser.add_argument("--single", action="store_true", help="rows of one device alone")
     options = parser.parse_args()
     precision = cast("Precision", options.precision)
     machines, strategies = options.machines.split(","), set(filter(None, options.strategies.split(",")))
     rows = cases(options.studies, lambda r: r.hardware in machines and (not strategies or r.strategy in strategies))
+    rows = [(job, t) for job, t in rows if not options.single or (job.strategy.devices or 1) == 1]
     found = [(job, t) for job, t in rows if job.workload.training.precision == precision and of_products(job)]
     stated = found[0][0].hardware.device.efficiency.products(precision).matmul.sustained
 
