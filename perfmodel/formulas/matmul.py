@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import reduce
-
 import numpy as np
 
 from perfmodel.formulas.roofline import overlapped
@@ -50,7 +48,7 @@ def tiled_matmul(
         traffic: Q, operands read and output written, each once.
         peak: P, of the device.
         cores: p, units that each take one tile.
-        tile_rows: r, of each tile shape that the library has (one number, or a list).
+        tile_rows: r, of each tile shape that the library has (last axis: the shapes).
         tile_columns: c, likewise.
         fraction: η, of the peak, in a large product with large tiles.
         sustained: s, of the rate of a short benchmark, kept up in hours of training.
@@ -110,7 +108,7 @@ def tiled_compute(
         count: b, independent products.
         rate: R, of the device in a large product with large tiles.
         cores: p, units that each take one tile.
-        tile_rows: r, of each tile shape that the library has (one number, or a list).
+        tile_rows: r, of each tile shape that the library has (last axis: the shapes).
         tile_columns: c, likewise.
         tile_balance: I₀, intensity r c / (r + c) of a tile below which loading operands takes longer than multiplying.
         depth_half: k½, inner dimension at which half of the time is filling and draining.
@@ -124,12 +122,11 @@ def tiled_compute(
     ...     tile_columns=128, tile_balance=0.0, depth_half=0.0, depth_time=0.0, overlap=2.0))
     0.016384000000000003
     """
-    shapes = zip(np.atleast_1d(tile_rows), np.atleast_1d(tile_columns), strict=True)
-    slope = 2 * cores / rate
-    times = (
-        np.ceil(count * np.ceil(rows / r) * np.ceil(columns / c) / cores)
-        * np.maximum(slope * overlapped(computing=r * c, moving=(r + c) * tile_balance, overlap=overlap), depth_time)
-        for r, c in shapes
+    m, n, b, p, slope, least = (
+        np.expand_dims(np.asarray(x), -1) for x in (rows, columns, count, cores, 2 * cores / rate, depth_time)
     )
-    fastest: Seconds = reduce(np.minimum, times)
+    r, c = np.atleast_1d(tile_rows), np.atleast_1d(tile_columns)
+    waves = np.ceil(b * np.ceil(m / r) * np.ceil(n / c) / p)
+    one = slope * overlapped(computing=r * c, moving=(r + c) * tile_balance, overlap=overlap)
+    fastest: Seconds = np.min(waves * np.maximum(one, least), axis=-1)
     return fastest * (depth + depth_half)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from functools import reduce
-
 import numpy as np
 
-from perfmodel.formulas.matmul import tiled_matmul
+from perfmodel.formulas.roofline import overlapped
 from perfmodel.units import Bytes, BytesPerSecond, Count, FlopPerSecond, Seconds
 
 
@@ -36,10 +34,14 @@ def split_product(
     r"""A product whose inner dimension may be split over cores, as the gradient of a convolution's filters.
 
     .. math::
-        T = \min_{s \in \{1, 2, 4, \dots, S\}} T_\text{tiled}\left(s b, \frac{k}{s}, Q + [s > 1]\, 2 s q b m n\right)
+        T = t_0 + \min_{(r, c),\, s \in \{1, S\}} \left(C_s^o + M_s^o\right)^{1/o}, \quad
+        M_s = \frac{Q + [s > 1]\, 2 s q b m n}{\varphi B}, \quad
+        C_s = \left\lceil \frac{s b \lceil m/r \rceil \lceil n/c \rceil}{p} \right\rceil
+        \left(\frac{k}{s} + k_{1/2}\right) \tau_{r c}
 
     Its output, the filters, has fewer tiles than the device has cores, while its inner dimension, the pixels of a batch, is
-    long. With s parts each tile is computed s times over a part of the pixels; the partial sums are written and read again.
+    long. Cut into the S parts that fill the cores, each tile is computed over a part of the pixels by a core of its own; the
+    partial sums are written and read again. The time τ of a tile for one of the inner dimension is that of `tiled_matmul`.
 
     Args:
         rows: m, of the left matrix and the output.
@@ -63,7 +65,7 @@ def split_product(
         streaming_fraction: the share of it that a large kernel reaches.
         launch: of the kernel.
 
-    Assumes that the library finds the fastest number of parts.
+    Assumes that the library finds the faster of the two, and the fastest tile shape.
 
     References:
         Split of the inner dimension: NVIDIA, CUTLASS, Efficient GEMM in CUDA, parallelised reductions,
@@ -73,24 +75,22 @@ def split_product(
     ...     depth_half=0.0, depth_time=0.0, overlap=100.0, bandwidth=9e11, streaming_fraction=1.0, launch=0.0)
     >>> filters = dict(rows=256, columns=64, depth=401408, count=1, traffic=257e6, partial=4.0)
     >>> [round(float(split_product(splits=s, **filters, **v100)) * 1e6) for s in (1, 64)]
-    [8418, 290]
+    [8418, 291]
     """
-    device = {
-        "peak": peak, "cores": cores, "tile_rows": tile_rows, "tile_columns": tile_columns, "fraction": fraction,
-        "sustained": sustained, "tile_balance": tile_balance, "depth_half": depth_half, "depth_time": depth_time,
-        "overlap": overlap, "bandwidth": bandwidth, "streaming_fraction": streaming_fraction, "launch": launch,
-    }  # fmt: skip
-    sums = 2 * partial * count * rows * columns
-    times = (
-        np.where(
-            np.asarray(splits) >= s,
-            tiled_matmul(
-                rows=rows, columns=columns, depth=depth / s, count=count * s, traffic=traffic + (s > 1) * s * sums,
-                **device,
-            ),
-            np.inf,
-        )
-        for s in 2 ** np.arange(1 + int(np.log2(np.max(splits))))
+    m, n, k, b, p, most, moved, slope, least = (
+        np.expand_dims(np.asarray(x), -1)
+        for x in (rows, columns, depth, count, cores, np.minimum(splits, depth), traffic,
+                  2 * cores / (peak * fraction * sustained), depth_time)
     )  # fmt: skip
-    fastest: Seconds = reduce(np.minimum, times)
-    return fastest
+    r, c = np.atleast_1d(tile_rows), np.atleast_1d(tile_columns)
+    tiles = b * np.ceil(m / r) * np.ceil(n / c)
+    one = np.maximum(slope * overlapped(computing=r * c, moving=(r + c) * tile_balance, overlap=overlap), least)
+
+    def parted(parts: Count) -> Seconds:
+        computing = np.ceil(tiles * parts / p) * (k / parts + depth_half) * one
+        sums = (np.asarray(parts) > 1) * parts * 2 * partial * b * m * n
+        moving = (moved + sums) / (streaming_fraction * bandwidth)
+        return np.min(overlapped(computing=computing, moving=moving, overlap=overlap), axis=-1)
+
+    filling = np.maximum(np.minimum(np.floor(p / tiles), most), 1)
+    return launch + np.minimum(parted(1), parted(filling))
