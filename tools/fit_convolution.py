@@ -1,6 +1,6 @@
 """Fit the convolution share of each chip and precision to whole steps of single devices.
 
-    python tools/fit_convolution.py [--chip CHIP] [--workload NAME] [--streaming] [--without TEXT] STUDY [STUDY ...]
+    python tools/fit_convolution.py [--chip CHIP] [--workload NAME] [--streaming] [--devices N] [--without TEXT] STUDY [STUDY ...]
 
 Boards with the same chip share one constant (CHIPS). It is the only one that is free, but for the share of the memory
 bandwidth with --streaming, for a chip without a table of kernels; the loss is that of fit_efficiency.py (soft L1 of the
@@ -111,6 +111,7 @@ def main() -> int:
     parser.add_argument("--chip", choices=CHIPS)
     parser.add_argument("--workload", help="one network, where hosts bind the others of a study")
     parser.add_argument("--streaming", action="store_true")
+    parser.add_argument("--devices", type=int, default=1, metavar="N", help="rows of up to N devices; 8 for one host")
     parser.add_argument("--without", default="\n")
     parser.add_argument("studies", nargs="+")
     options = parser.parse_args()
@@ -120,7 +121,7 @@ def main() -> int:
 
     def is_wanted(row: Measurement) -> bool:
         named = options.workload in {None, row.workload}
-        return named and row.devices == 1 and row.hardware in chips and options.without not in row.address
+        return named and (row.devices or 1) <= options.devices and row.hardware in chips and options.without not in row.address
 
     for job, measured in cases(options.studies, is_wanted):
         if job.workload.model.family == "convnet":

@@ -12,7 +12,7 @@ import numpy as np
 
 from perfmodel.graph.attention import Attention
 from perfmodel.graph.experts import Experts
-from perfmodel.graph.kernels import SPLITS, Gemm, Stream
+from perfmodel.graph.kernels import SPLITS, Gemm, Pace, Stream
 from perfmodel.graph.layers import Conv2d, Lstm, Opaque
 from perfmodel.units import Bytes, Count
 
@@ -106,6 +106,8 @@ class Norm:
     saved_over: Count = 1
     single: bool = False
     """Of a framework's general kernels: one element at a time, and the gradient of the parameters in a pass of its own."""
+    singly: int = 0
+    """Times that kernels go over a map one element at a time, forward and backward: of batch norm, whose channels lie apart."""
 
     @property
     def parameters(self) -> Count:
@@ -128,7 +130,8 @@ class Norm:
 
     def _stream(self, name: str, passes: Count) -> Stream:
         elements = self.rows * self.width
-        return Stream(name, passes * elements * self.element, self.rowwise, "rows" if self.single else None, elements)
+        pace: Pace | None = "rows" if self.single or self.singly else None
+        return Stream(name, passes * elements * self.element, self.rowwise, pace, max(1, self.singly) * elements)
 
 
 @dataclass(frozen=True, slots=True)
