@@ -31,16 +31,9 @@ class Validation:
 
 
 __all__ = [
-    "calibrate_ops",
-    "check",
-    "explain",
-    "list_items",
-    "predict",
-    "report",
-    "show",
-    "validate",
+    "calibrate_ops", "check", "explain", "list_items", "operators", "plot_roofline", "predict", "report", "show", "validate",
     "validate_tables",
-]
+]  # fmt: skip
 
 
 def predict(
@@ -75,6 +68,21 @@ def predict(
 def report(prediction: Prediction) -> Report:
     """A prediction as a report: ``report(p).record`` is its JSON, ``report(p).render("table")`` its tables."""
     return prediction_report(prediction)
+
+
+def operators(prediction: Prediction) -> Report:
+    """A prediction with its kernels, longest first, and where each stands under the roofline."""
+    from perfmodel.reporting.operators import operators_report
+
+    return operators_report(prediction)
+
+
+def plot_roofline(prediction: Prediction, path: str | Path) -> None:
+    """Draw the kernels of a step under the roofline; raises InputError where no picture can be written."""
+    from perfmodel.reporting import plots
+
+    plots.require_picture(_path(path))
+    plots.plot_roofline(prediction, _path(path))
 
 
 def explain(prediction: Prediction, term: str | None = None) -> Report:

@@ -3,7 +3,7 @@
     python tools/fit_convolution.py [--chip CHIP] [--workload NAME] [--streaming] [--devices N] [--without TEXT] STUDY [STUDY ...]
 
 Boards with the same chip share one constant (CHIPS). It is the only one that is free, but for the share of the memory
-bandwidth with --streaming, for a chip without a table of kernels; the loss is that of fit_efficiency.py (soft L1 of the
+bandwidth with --streaming, for a chip without a table of kernels; the loss is that of `perfmodel calibrate` (soft L1 of the
 logarithm of predicted over measured time), over the calibration rows of convolutional networks on one device. Runs of
 one configuration count once, by their median; --without leaves out those whose address holds a text, as of software
 older than the chip. Prints for each chip and precision the errors with the shares of the hardware files and the fit as
@@ -121,7 +121,12 @@ def main() -> int:
 
     def is_wanted(row: Measurement) -> bool:
         named = options.workload in {None, row.workload}
-        return named and (row.devices or 1) <= options.devices and row.hardware in chips and options.without not in row.address
+        return (
+            named
+            and (row.devices or 1) <= options.devices
+            and row.hardware in chips
+            and options.without not in row.address
+        )
 
     for job, measured in cases(options.studies, is_wanted):
         if job.workload.model.family == "convnet":

@@ -3,7 +3,7 @@
     python tools/fit_sustained.py PRECISION MACHINE[,MACHINE ...] STUDY [STUDY ...] [--strategies NAME[,NAME ...]] [--single]
 
 The machines carry the same device. The one number `matmul.sustained` of that precision is free; the loss is that of
-fit_efficiency.py (soft L1 of the logarithm of predicted over measured time), over the calibration rows in which products
+`perfmodel calibrate` (soft L1 of the logarithm of predicted over measured time), over the calibration rows in which products
 are predicted to take at least a third of the step. Prints the errors with the number of the hardware files, with the
 fitted one, and the fit as YAML.
 """
@@ -71,8 +71,8 @@ def main() -> int:
     precision = cast("Precision", options.precision)
     machines, strategies = options.machines.split(","), set(filter(None, options.strategies.split(",")))
     rows = cases(options.studies, lambda r: r.hardware in machines and (not strategies or r.strategy in strategies))
-    rows = [(job, t) for job, t in rows if not options.single or (job.strategy.devices or 1) == 1]
-    found = [(job, t) for job, t in rows if job.workload.training.precision == precision and of_products(job)]
+    kept = [(job, t) for job, t in rows if not options.single or (job.strategy.devices or 1) == 1]
+    found = [(job, t) for job, t in kept if job.workload.training.precision == precision and of_products(job)]
     stated = found[0][0].hardware.device.efficiency.products(precision).matmul.sustained
 
     def residuals(share: Column) -> Column:

@@ -45,6 +45,9 @@ def _common(
 @with_job_options
 def predict(
     workload: WorkloadName, hardware: HardwareName, job: JobOptions,
+    plot: Annotated[Path | None, typer.Option("--plot", metavar="PNG", help="Draw the kernels under the roofline.")] = None,
+    *,
+    ops: Annotated[bool, typer.Option("--ops", help="List the kernels by time, with their place under the roofline.")] = False,
     form: FormatName = "table", output: OutputFile = None,
 ) -> None:  # fmt: skip
     """Predict one training step: time, throughput, MFU, memory per stage, bounds, breakdown.
@@ -54,7 +57,9 @@ def predict(
     from perfmodel import api
 
     prediction = api.predict(workload, hardware, strategy=job.strategy, sets=job.sets, **job.settings)
-    write(api.report(prediction), form, output)
+    if plot is not None:
+        api.plot_roofline(prediction, plot)
+    write(api.operators(prediction) if ops else api.report(prediction), form, output)
     if not prediction.fits:
         raise typer.Exit(FAILED)
 

@@ -90,7 +90,8 @@ def split_product(
         computing = np.ceil(tiles * parts / p) * (k / parts + depth_half) * one
         sums = (np.asarray(parts) > 1) * parts * 2 * partial * b * m * n
         moving = (moved + sums) / (streaming_fraction * bandwidth)
-        return np.min(overlapped(computing=computing, moving=moving, overlap=overlap), axis=-1)
+        fastest: Seconds = np.min(overlapped(computing=computing, moving=moving, overlap=overlap), axis=-1)
+        return fastest
 
     filling = np.maximum(np.minimum(np.floor(p / tiles), most), 1)
     return launch + np.minimum(parted(1), parted(filling))

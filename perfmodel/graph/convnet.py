@@ -111,7 +111,14 @@ class _Builder:
         )  # fmt: skip
         rows, passes = self.batch * after.area, self.passes
         norm = Norm(
-            "batch norm", rows, after.channels, self.element, affine=2, passes=passes, rowwise=False, split="none",
+            "batch norm",
+            rows,
+            after.channels,
+            self.element,
+            affine=2,
+            passes=passes,
+            rowwise=False,
+            split="none",
             singly=2 if self.copied else 0,
         )
         return (conv, norm) if normed else (conv,), Map(after)

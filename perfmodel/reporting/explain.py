@@ -5,15 +5,20 @@ from __future__ import annotations
 import inspect
 import re
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 import numpy as np
 
+from perfmodel.cost.position import position
 from perfmodel.errors import InputError, Place, Problem
 from perfmodel.origin import origin_of
 from perfmodel.reporting.report import Report, Section
 from perfmodel.reporting.text import quantity
 from perfmodel.yamlfile import nearest
+
+LEAST = 5e-4
+"""Of a share, that it must fall short of one to be told."""
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -85,10 +90,12 @@ def _record(prediction: Prediction, leaf: Term, time: float, exposed: float) -> 
         for name, value in leaf.inputs.items()
     ]  # fmt: skip
     once = float(leaf.time)
+    found = position(leaf)
     return {
         "name": leaf.name, "kind": leaf.kind, "once": once, "times": time / once if once else 0.0,
         "time": time, "exposed": exposed, "formula": f"{leaf.formula.__module__}.{leaf.formula.__name__}",
         "summary": text.summary, "equation": text.equation, "inputs": inputs, "reference": text.reference,
+        "bound": found.bound if found else None, "factors": dict(found.factors) if found else {},
     }  # fmt: skip
 
 
@@ -113,8 +120,17 @@ def _section(r: dict[str, Any]) -> Section:
     result = f"{quantity(r['once'], 's')} x {r['times']:.6g} = {quantity(r['time'], 's')}, {quantity(r['exposed'], 's')} exposed"
     return Section(
         f"{r['name']}: {r['summary']}", ("input", "value", "from", "meaning"), tuple(rows), whole=frozenset({0, 2}),
-        lead=r["equation"], tail=f"Result: {result}\nReference: {r['reference']}",
+        lead=r["equation"], tail=f"Result: {result}\n{_bound(r)}Reference: {r['reference']}",
     )  # fmt: skip
+
+
+def _bound(r: dict[str, Any]) -> str:
+    """What binds, and the shares of the peak (or of the bandwidth) that are left one after the other."""
+    if not r["factors"]:
+        return ""
+    limit = "peak" if r["bound"] == "computing" else "bandwidth" if r["bound"] != "launch" else "ideal"
+    left = " x ".join(f"{name} {value:.3g}" for name, value in r["factors"].items() if abs(value - 1) >= LEAST)
+    return f"Bound by {r['bound']}: {prod(r['factors'].values()):.1%} of the {limit} = {left}\n"
 
 
 def _shown(value: Any, unit: str) -> str:

@@ -5,14 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perfmodel.errors import InputError, Place, Problem
+from perfmodel.reporting.operators import operators
+from perfmodel.reporting.text import quantity, share
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from perfmodel.prediction import Prediction
     from perfmodel.validation.run import Judged
 
 BAND = 0.10
+EDGE = 1.0
+"""FLOP for each byte, where kernels without products are drawn."""
 MARKERS = "os^Dv"
 FORMATS = (".png", ".svg", ".pdf")
 
@@ -26,6 +31,49 @@ def require_picture(path: Path) -> None:
         message = "cannot be written: is a directory" if path.is_dir() else "cannot be written: no such directory"
     if message:
         raise InputError([Problem(Place("--plot"), str(path), message)])
+
+
+def plot_roofline(prediction: Prediction, path: Path, most: int = 8) -> None:
+    """Kernels under the roofline: FLOP/s against FLOP for each byte, areas by time, the longest with their names.
+
+    Kernels without products stand at the left edge, at the share of the bandwidth that they reach.
+    """
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    rows = [row for row in operators(prediction) if row["share"] > 0]
+    device, precision = prediction.hardware.device, prediction.workload.training.precision
+    peak, bandwidth = float(device.compute.peak[precision]), float(device.memory.bandwidth)
+    products = [row for row in rows if row["flops"]]
+    edge, right = EDGE, max([4 * row["intensity"] for row in products], default=1e3)
+    figure, axes = plt.subplots(figsize=(10, 6.5), layout="constrained")
+    ends = [edge / 2, peak / bandwidth, right]
+    axes.plot(ends, [min(peak, x * bandwidth) for x in ends], color="0.2", linewidth=1.5)
+    axes.annotate(f"{quantity(peak, 'FLOP/s')} {precision}", (right, peak), ha="right", va="bottom", fontsize="small")
+    axes.annotate(quantity(bandwidth, "B/s"), (3 * edge, 3.6 * edge * bandwidth), ha="right", va="bottom", fontsize="small")
+    for index, kind in enumerate(sorted({row["kind"] for row in rows})):
+        own = [row for row in rows if row["kind"] == kind]
+        x = [row["intensity"] or edge for row in own]
+        y = [row["flops_per_second"] or edge * bandwidth * row["of_bandwidth"] for row in own]
+        sizes = [3000 * row["share"] + 8 for row in own]
+        axes.scatter(x, y, s=sizes, color=f"C{index}", alpha=0.6, linewidths=0, label=kind)
+    for line, row in enumerate(sorted(products[:most], key=lambda row: -row["intensity"])):
+        axes.annotate(
+            f"{row['name']} ({share(row['share'])})", (row["intensity"], row["flops_per_second"]), xytext=(0.6, 0.62 - 0.05 * line),
+            textcoords="axes fraction", fontsize="x-small", arrowprops={"arrowstyle": "-", "color": "0.7", "linewidth": 0.6},
+        )  # fmt: skip
+    axes.set(
+        xscale="log", yscale="log", xlabel="FLOP / B (kernels without products at the left edge)", ylabel="FLOP / s",
+        xlim=(edge / 2, right), ylim=(edge * bandwidth / 20, 2 * peak),
+        title=f"{prediction.workload.name} on {device.name}: kernels of a step, areas by time",
+    )  # fmt: skip
+    legend = axes.legend(fontsize="small", loc="lower right")
+    for handle in legend.legend_handles:
+        handle.set_sizes([40])  # type: ignore[union-attr]
+    figure.savefig(path, dpi=130)
+    plt.close(figure)
 
 
 def plot_validation(judged: Sequence[Judged], path: Path) -> None:

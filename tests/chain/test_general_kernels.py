@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import numpy as np
+from dataclasses import replace
+
 import pytest
 
 import perfmodel
 from perfmodel import library
 from perfmodel.cost.compute import Processor
-from perfmodel.cost.split_depth import split_depth
 from perfmodel.graph.attention import Attention
-from perfmodel.graph.kernels import Gemm, Stream
+from perfmodel.graph.kernels import SPLITS, Gemm, Stream
 from perfmodel.timeline import duration
 
 PROCESSOR = Processor(library.find("hardware", "dgx-h100").device, "fp16")
@@ -27,18 +27,14 @@ def test_a_strided_copy_of_narrow_elements_is_bound_by_its_elements() -> None:
 
 
 def test_a_long_inner_dimension_is_cut_until_the_cores_are_full() -> None:
-    gemm = Gemm("weight gradient", 256, 256, 1e6, 2.0)
-    parts = split_depth(gemm, 132)
-    assert parts.count == 33
-    assert parts.count * parts.depth == gemm.depth
-    assert parts.flops == gemm.flops
+    whole = Gemm("weight gradient", 256, 256, 1e6, 2.0)
+    split = replace(whole, splits=SPLITS)
+    assert 5 * time(split) < time(whole)
 
 
 def test_a_product_that_fills_the_cores_stays_whole() -> None:
-    gemm = Gemm("up", np.array([4096.0, 8192.0]), 4096, 1024, 2.0)
-    parts = split_depth(gemm, 132)
-    assert np.all(parts.count == 1)
-    assert np.all(parts.traffic == gemm.traffic)
+    whole = Gemm("up", 8192.0, 8192, 1024, 2.0)
+    assert time(replace(whole, splits=SPLITS)) == pytest.approx(time(whole), rel=1e-12)
 
 
 @pytest.mark.parametrize(("head_dim", "aligned"), [(64, True), (144, True), (108, False), (150, False)])

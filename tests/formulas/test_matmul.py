@@ -26,7 +26,7 @@ def tile_time(height: int, width: int, depth: int) -> float:
     multiplying = 2 * height * width / rate
     loading = 2 * (height + width) * DEVICE["tile_balance"] / rate
     one = (multiplying ** DEVICE["overlap"] + loading ** DEVICE["overlap"]) ** (1 / DEVICE["overlap"])
-    return (depth + DEVICE["depth_half"]) * max(one, DEVICE["depth_time"])
+    return float((depth + DEVICE["depth_half"]) * max(one, DEVICE["depth_time"]))
 
 
 def walked(rows: int, columns: int, depth: int, count: int, tile: tuple[int, int]) -> float:
@@ -101,4 +101,4 @@ def test_columns_are_shapes_one_by_one() -> None:
         tiled_matmul(rows=m, columns=n, depth=k, traffic=2.0 * m * n, **tiles, **DEVICE)
         for m, n, k in zip(rows, columns, depth, strict=True)
     ]
-    np.testing.assert_allclose(together, alone, rtol=1e-12)
+    np.testing.assert_allclose(np.asarray(together), np.array(alone), rtol=1e-12)

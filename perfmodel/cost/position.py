@@ -1,0 +1,167 @@
+"""Where a kernel stands under the roofline: what binds it, and what keeps it from the peak."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from perfmodel.formulas.attention import flash_attention
+from perfmodel.formulas.matmul import tiled_compute, tiled_matmul
+from perfmodel.formulas.roofline import fused, overlapped, paced, streaming
+from perfmodel.formulas.split import split_product
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from perfmodel.timeline import Term
+
+Bound = Literal["computing", "memory", "elements", "launch"]
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """One execution of a kernel."""
+
+    flops: float
+    traffic: float
+    time: float
+    peak: float
+    """FLOP/s of the device; 0 where the kernel multiplies nothing."""
+    bandwidth: float
+    bound: Bound
+    factors: Mapping[str, float]
+    """Shares of the peak, or of the bandwidth, that are left one after the other; their product is what is reached."""
+
+    @property
+    def intensity(self) -> float:
+        """FLOP for each byte of memory traffic."""
+        return self.flops / self.traffic if self.traffic else np.inf
+
+    @property
+    def of_peak(self) -> float:
+        """Share of the peak that is reached."""
+        return self.flops / self.time / self.peak if self.peak else 0.0
+
+    @property
+    def of_bandwidth(self) -> float:
+        """Share of the memory bandwidth that is reached."""
+        return self.traffic / self.time / self.bandwidth
+
+
+def position(term: Term) -> Position | None:
+    """The position of a term; None for messages and the host, which have no place under a roofline."""
+    find = POSITIONS.get(term.formula)
+    if find is None:
+        return None
+    return find(
+        {name: value if np.ndim(value) else float(value) for name, value in term.inputs.items()}, float(term.time)
+    )
+
+
+def _ladder(ideal: float, **times: float) -> dict[str, float]:
+    """Each longer time as the share that it leaves of the one before."""
+    factors, before = {}, ideal
+    for name, time in times.items():
+        factors[name] = float(before / time) if time else 1.0
+        before = time
+    return factors
+
+
+def _bound(computing: float, moving: float, launch: float) -> Bound:
+    if launch > max(computing, moving):
+        return "launch"
+    return "computing" if computing >= moving else "memory"
+
+
+def _product(i: dict[str, Any], time: float) -> Position:
+    """Tiles: what the edges, the last wave, the loading, the filling and the moving cost in turn."""
+    flops = 2 * i["rows"] * i["columns"] * i["depth"] * i["count"]
+    ideal = flops / i["peak"]
+    rate = i["peak"] * i["fraction"] * i["sustained"]
+    names = ("rows", "columns", "depth", "count", "cores")
+    sizes: dict[str, Any] = {name: i[name] for name in names}
+    saturation = {name: i[name] for name in ("tile_balance", "depth_half", "depth_time", "overlap")}
+    r, c = _fastest(sizes, rate, i, saturation)
+    tiles = i["count"] * np.ceil(i["rows"] / r) * np.ceil(i["columns"] / c)
+    whole = 2 * tiles * r * c * i["depth"] / rate
+    waved = whole * np.ceil(tiles / i["cores"]) * i["cores"] / tiles
+    computing = float(tiled_compute(**sizes, rate=rate, tile_rows=r, tile_columns=c, **saturation))
+    filled = computing * i["depth"] / (i["depth"] + i["depth_half"])
+    moving = i["traffic"] / (i["streaming_fraction"] * i["bandwidth"])
+    bound = _bound(computing, moving, i["launch"])
+    joint = float(overlapped(computing=computing, moving=moving, overlap=i["overlap"]))
+    factors = (
+        _ladder(i["traffic"] / i["bandwidth"], share=moving, overlap=joint, launch=time)
+        if bound == "memory"
+        else _ladder(
+            ideal, share=ideal / i["fraction"], clock=flops / rate, edge=whole, wave=waved, loading=filled,
+            depth=computing, overlap=joint, launch=time,
+        )
+    )  # fmt: skip
+    return Position(flops, i["traffic"], time, i["peak"], i["bandwidth"], bound, factors)
+
+
+def _fastest(sizes: dict[str, Any], rate: float, i: dict[str, Any], saturation: dict[str, Any]) -> tuple[float, float]:
+    shapes = list(zip(np.atleast_1d(i["tile_rows"]), np.atleast_1d(i["tile_columns"]), strict=True))
+    times = [float(tiled_compute(**sizes, rate=rate, tile_rows=r, tile_columns=c, **saturation)) for r, c in shapes]
+    return shapes[int(np.argmin(times))]
+
+
+def _split(i: dict[str, Any], time: float) -> Position:
+    """As a product; what splitting gains stands in the last factor but one."""
+    whole = _product(i, time)
+    if whole.bound == "memory":
+        return whole
+    factors = dict(whole.factors)
+    factors["parts"] = factors.pop("overlap") * factors.pop("launch")
+    return Position(whole.flops, whole.traffic, time, whole.peak, whole.bandwidth, whole.bound, factors)
+
+
+def _attention(i: dict[str, Any], time: float) -> Position:
+    flops = 2 * i["heads"] * i["queries"] * i["keys"] * i["width"]
+    ideal = flops / i["peak"]
+    shared = ideal / i["fraction"]
+    exponentials = shared * (i["width"] + i["softmaxes"] * i["softmax_width"]) / i["width"]
+    blocks = i["heads"] * np.ceil(i["queries"] / i["block"])
+    rows = i["block"] if i["queries"] > i["block"] / 2 else i["block"] / 2
+    edged = exponentials * blocks * rows / (i["heads"] * i["queries"])
+    waved = edged * np.ceil(blocks / i["cores"]) * i["cores"] / blocks
+    computing = waved * (i["keys"] + i["keys_half"]) / i["keys"]
+    moving = i["traffic"] / (i["streaming_fraction"] * i["bandwidth"])
+    bound = _bound(computing, moving, i["launch"])
+    joint = float(overlapped(computing=computing, moving=moving, overlap=i["overlap"]))
+    factors = (
+        _ladder(i["traffic"] / i["bandwidth"], share=moving, overlap=joint, launch=time)
+        if bound == "memory"
+        else _ladder(
+            ideal, share=shared, exponentials=exponentials, edge=edged, wave=waved, keys=computing, overlap=joint,
+            launch=time,
+        )
+    )  # fmt: skip
+    return Position(flops, i["traffic"], time, i["peak"], i["bandwidth"], bound, factors)
+
+
+def _fused(i: dict[str, Any], time: float) -> Position:
+    ideal = i["work"] / i["compute_rate"]
+    computing, moving = ideal / i["fraction"], i["traffic"] / (i["streaming_fraction"] * i["bandwidth"])
+    bound = _bound(computing, moving, i["launch"])
+    least, share = (i["traffic"] / i["bandwidth"], moving) if bound == "memory" else (ideal, computing)
+    factors = _ladder(least, share=share, overlap=max(computing, moving), launch=time)
+    return Position(i["work"], i["traffic"], time, i["compute_rate"], i["bandwidth"], bound, factors)
+
+
+def _streaming(i: dict[str, Any], time: float) -> Position:
+    moving = i["traffic"] / (i["fraction"] * i["bandwidth"])
+    paced_by = i["elements"] / i["rate"] if "rate" in i else 0.0
+    bound: Bound = "launch" if i["launch"] > max(moving, paced_by) else "elements" if paced_by > moving else "memory"
+    factors = _ladder(i["traffic"] / i["bandwidth"], share=moving, elements=max(moving, paced_by), launch=time)
+    return Position(0.0, i["traffic"], time, 0.0, i["bandwidth"], bound, factors)
+
+
+POSITIONS: dict[Callable[..., Any], Callable[[dict[str, Any], float], Position]] = {
+    tiled_matmul: _product, split_product: _split, flash_attention: _attention, fused: _fused,
+    streaming: _streaming, paced: _streaming,
+}  # fmt: skip
+"""How the position of each formula's kernels is found."""
