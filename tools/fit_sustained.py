@@ -4,7 +4,7 @@
 
 The machines carry the same device. The one number `matmul.sustained` of that precision is free; the loss is that of
 `perfmodel calibrate` (soft L1 of the logarithm of predicted over measured time), over the calibration rows in which products
-are predicted to take at least a third of the step. Prints the errors with the number of the hardware files, with the
+are predicted to take at least a third of the step. Each study weighs the same, however many rows it has. Prints the errors with the number of the hardware files, with the
 fitted one, and the fit as YAML.
 """
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from perfmodel.job import Job
     from perfmodel.specs.common import Precision
     from perfmodel.specs.hardware import Efficiency, Hardware, Products
+    from perfmodel.specs.measurement import Measurement
 
 LEAST = 1 / 3
 """Of the step, that products take in the rows of a fit."""
@@ -70,16 +71,29 @@ def main() -> int:
     options = parser.parse_args()
     precision = cast("Precision", options.precision)
     machines, strategies = options.machines.split(","), set(filter(None, options.strategies.split(",")))
-    rows = cases(options.studies, lambda r: r.hardware in machines and (not strategies or r.strategy in strategies))
-    kept = [(job, t) for job, t in rows if not options.single or (job.strategy.devices or 1) == 1]
-    found = [(job, t) for job, t in kept if job.workload.training.precision == precision and of_products(job)]
+
+    def is_wanted(row: Measurement) -> bool:
+        named = row.hardware in machines and (not strategies or row.strategy in strategies)
+        return named and (not options.single or row.devices == 1)
+
+    found: list[tuple[Job, float]] = []
+    weights: list[float] = []
+    for study in options.studies:
+        rows = [
+            (job, t)
+            for job, t in cases([study], is_wanted)
+            if job.workload.training.precision == precision and of_products(job)
+        ]
+        found += rows
+        weights += [len(rows) ** -0.5] * len(rows)
     stated = found[0][0].hardware.device.efficiency.products(precision).matmul.sustained
+    balance = np.array(weights) / np.mean(weights)
 
     def residuals(share: Column) -> Column:
-        return np.log(ratios(found, precision, float(share[0])))
+        return np.asarray(balance * np.log(ratios(found, precision, float(share[0]))))
 
     fit = least_squares(
-        residuals, [min(stated, 0.95)], bounds=([0.3], [1.0]), loss="soft_l1", f_scale=0.1, diff_step=[0.01]
+        residuals, [min(stated, 0.95)], bounds=([0.3], [1.2]), loss="soft_l1", f_scale=0.1, diff_step=[0.01]
     )
     for share in (stated, float(fit.x[0])):
         size = np.abs(ratios(found, precision, share) - 1)

@@ -58,12 +58,15 @@ class HardwareFile:
     def write(self, written: Written) -> None:
         """Set the values of one group."""
         group = self._group(written.group, written.slot)
-        for key in (*STATEMENTS, *written.values):
-            group.pop(key, None)
+        for key in STATEMENTS:
+            if written.statements.get(key) is None:
+                group.pop(key, None)
         for key, value in written.values.items():
             unit, size = TIMES.get(key, ("", 1.0))
-            group[key] = f"{value * size:.3g} {unit}" if unit else _short(value)
-        group.update({key: value for key, value in written.statements.items() if value is not None})
+            _set(group, key, f"{value * size:.3g} {unit}" if unit else _short(value))
+        for key, value in written.statements.items():
+            if value is not None:
+                _set(group, key, value)
 
     def _group(self, name: str, precision: str | None) -> Any:
         efficiency = self._tree["device"]["efficiency"]
@@ -72,7 +75,18 @@ class HardwareFile:
         if precision is None or name not in BY_PRECISION:
             return efficiency.setdefault(name, CommentedMap())
         products = efficiency.setdefault("precisions", CommentedMap())
-        return products.setdefault(precision, CommentedMap()).setdefault(name, CommentedMap())
+        own = products.setdefault(precision, CommentedMap())
+        if name not in own:
+            own[name] = CommentedMap({k: v for k, v in efficiency[name].items() if k not in STATEMENTS})
+        return own[name]
+
+
+def _set(group: Any, key: str, value: Any) -> None:
+    """In place; a new key comes before the last, whose comment may belong to what follows the group."""
+    if key in group:
+        group[key] = value
+    else:
+        group.insert(max(0, len(group) - 1), key, value)
 
 
 def _short(value: float) -> float | int:

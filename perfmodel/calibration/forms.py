@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from perfmodel.specs.hardware import OtherProducts
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -51,7 +53,7 @@ FORMS = {
         "matmul",
         (
             FRACTION, Constant("tile_balance", 20.0, 0.0, 300.0, 1), Constant("depth_half", 60.0, 0.0, 3000.0, 0),
-            Constant("depth_time", 3e-10, 0.0, 5e-9, 12), OVERLAP, MEMORY,
+            Constant("depth_time", 4e-9, 0.0, 5e-9, 12), OVERLAP, MEMORY,
         ),
         keeps_launch=True,
     ),
@@ -75,12 +77,14 @@ def group_of(efficiency: Efficiency, name: str, precision: Precision) -> Group:
     return group
 
 
-def with_constants(device: Device, name: str, precision: Precision, constants: Constants) -> Device:
-    """The device with some constants of one group changed."""
+def with_constants(
+    device: Device, name: str, precision: Precision, constants: Constants, *, apart: bool = False
+) -> Device:
+    """The device with some constants of one group changed; ``apart`` gives the precision a group of its own."""
     efficiency = device.efficiency
     group = group_of(efficiency, name, precision).model_copy(update=dict(constants))
-    if name in BY_PRECISION and precision in efficiency.precisions:
-        products = efficiency.precisions[precision].model_copy(update={name: group})
+    if name in BY_PRECISION and (apart or precision in efficiency.precisions):
+        products = efficiency.precisions.get(precision, OtherProducts()).model_copy(update={name: group})
         changed: dict[str, Any] = {"precisions": {**efficiency.precisions, precision: products}}
     else:
         changed = {name: group}

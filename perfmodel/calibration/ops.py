@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from perfmodel.calibration.fit import Fit, fit
-from perfmodel.calibration.forms import with_constants
+from perfmodel.calibration.forms import BY_PRECISION, with_constants
 from perfmodel.calibration.timings import Selection, Timing, read_timings
 
 if TYPE_CHECKING:
@@ -60,12 +60,17 @@ def calibrate(
         else:
             groups[timing.measured.op, timing.measured.precision].append(timing)
     device, fits = hardware.device, []
+    taken: set[str] = set()
     ordered = sorted(groups, key=lambda key: (ORDER.index(key[0]), -len(groups[key])))
     for done, key in enumerate(ordered):
         made = fit(groups[key], device)
         fits.append(made)
-        if made.constants:
-            device = with_constants(device, made.form.group, made.precision, made.constants)
+        group = made.form.group
+        if made.constants and (group not in taken or group in BY_PRECISION):
+            device = with_constants(device, group, made.precision, made.constants, apart=group in taken)
+            if made.form.keeps_launch and group not in taken:
+                device = with_constants(device, "launch", made.precision, {"time": made.launch})
+            taken.add(group)
         if progress:
             progress(done + 1, len(ordered))
     sources = tuple(dict.fromkeys(f"{t.source}, {t.address.partition(':')[0]}" for t in timings.rows if t.source))

@@ -51,7 +51,7 @@ def _groups(calibration: Calibration, key: str) -> Iterator[Written]:
     taken: set[str] = set()
     launched = False
     for fit in calibration.fits:
-        if not fit.constants:
+        if not fit.constants or (fit.form.group in taken and fit.form.group not in BY_PRECISION):
             continue
         slot = slot_of(fit, calibration.device.efficiency, taken)
         taken.add(fit.form.group)

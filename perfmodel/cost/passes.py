@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from perfmodel.cost.communication import exchange
 from perfmodel.formulas.host import dispatch
 from perfmodel.graph.flops import is_unfused
@@ -53,7 +55,8 @@ class Passes:
     def _backward_block(self, block: LocalBlock, again: Recompute) -> Repeat:
         recomputed = [self._forward(op, "recompute ", "recompute") for op in block.ops if _is_recomputed(op, again)]
         add = self.processor.time(Stream("gradient accumulation", self.accumulate_traffic * block.gradients))
-        return self._repeat(block, [*recomputed, *(self._backward(op) for op in reversed(block.ops)), add])
+        adds = (add,) if np.any(np.asarray(block.gradients) > 0) else ()
+        return self._repeat(block, [*recomputed, *(self._backward(op) for op in reversed(block.ops)), *adds])
 
     def _repeat(self, block: LocalBlock, parts: list[Part]) -> Repeat:
         return Repeat(block.name, Serial(block.name, tuple(parts)), block.repeat)

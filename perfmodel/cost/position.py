@@ -75,21 +75,18 @@ def _bound(computing: float, moving: float, launch: float) -> Bound:
     return "computing" if computing >= moving else "memory"
 
 
-def _product(i: dict[str, Any], time: float) -> Position:
+def _product(i: dict[str, Any], time: float, parts: float = 1.0) -> Position:
     """Tiles: what the edges, the last wave, the loading, the filling and the moving cost in turn."""
     flops = 2 * i["rows"] * i["columns"] * i["depth"] * i["count"]
-    ideal = flops / i["peak"]
-    rate = i["peak"] * i["fraction"] * i["sustained"]
-    names = ("rows", "columns", "depth", "count", "cores")
-    sizes: dict[str, Any] = {name: i[name] for name in names}
-    saturation = {name: i[name] for name in ("tile_balance", "depth_half", "depth_time", "overlap")}
-    r, c = _fastest(sizes, rate, i, saturation)
-    tiles = i["count"] * np.ceil(i["rows"] / r) * np.ceil(i["columns"] / c)
-    whole = 2 * tiles * r * c * i["depth"] / rate
+    ideal, rate = flops / i["peak"], i["peak"] * i["fraction"] * i["sustained"]
+    cut = i | {"count": i["count"] * parts, "depth": i["depth"] / parts}
+    r, c = _fastest(cut, rate)
+    tiles = cut["count"] * np.ceil(i["rows"] / r) * np.ceil(i["columns"] / c)
+    whole = 2 * tiles * r * c * cut["depth"] / rate
     waved = whole * np.ceil(tiles / i["cores"]) * i["cores"] / tiles
-    computing = float(tiled_compute(**sizes, rate=rate, tile_rows=r, tile_columns=c, **saturation))
-    filled = computing * i["depth"] / (i["depth"] + i["depth_half"])
-    moving = i["traffic"] / (i["streaming_fraction"] * i["bandwidth"])
+    computing = _computing(cut, rate, r, c)
+    filled = computing * cut["depth"] / (cut["depth"] + i["depth_half"])
+    moving = _moved(i, parts) / (i["streaming_fraction"] * i["bandwidth"])
     bound = _bound(computing, moving, i["launch"])
     joint = float(overlapped(computing=computing, moving=moving, overlap=i["overlap"]))
     factors = (
@@ -103,20 +100,32 @@ def _product(i: dict[str, Any], time: float) -> Position:
     return Position(flops, i["traffic"], time, i["peak"], i["bandwidth"], bound, factors)
 
 
-def _fastest(sizes: dict[str, Any], rate: float, i: dict[str, Any], saturation: dict[str, Any]) -> tuple[float, float]:
+def _computing(i: dict[str, Any], rate: float, r: float, c: float) -> float:
+    names = ("rows", "columns", "depth", "count", "cores", "tile_balance", "depth_half", "depth_time", "overlap")
+    return float(tiled_compute(**{name: i[name] for name in names}, rate=rate, tile_rows=r, tile_columns=c))
+
+
+def _fastest(i: dict[str, Any], rate: float) -> tuple[float, float]:
     shapes = list(zip(np.atleast_1d(i["tile_rows"]), np.atleast_1d(i["tile_columns"]), strict=True))
-    times = [float(tiled_compute(**sizes, rate=rate, tile_rows=r, tile_columns=c, **saturation)) for r, c in shapes]
-    return shapes[int(np.argmin(times))]
+    return shapes[int(np.argmin([_computing(i, rate, r, c) for r, c in shapes]))]
+
+
+def _moved(i: dict[str, Any], parts: float) -> float:
+    sums = 2 * parts * i["partial"] * i["count"] * i["rows"] * i["columns"] if parts > 1 else 0.0
+    return float(i["traffic"] + sums)
 
 
 def _split(i: dict[str, Any], time: float) -> Position:
-    """As a product; what splitting gains stands in the last factor but one."""
-    whole = _product(i, time)
-    if whole.bound == "memory":
-        return whole
-    factors = dict(whole.factors)
-    factors["parts"] = factors.pop("overlap") * factors.pop("launch")
-    return Position(whole.flops, whole.traffic, time, whole.peak, whole.bandwidth, whole.bound, factors)
+    """As the product of the better way: whole, or in the parts that fill the cores with tiles of some shape."""
+    shapes = zip(np.atleast_1d(i["tile_rows"]), np.atleast_1d(i["tile_columns"]), strict=True)
+    ways = [(1.0, i)]
+    for r, c in shapes:
+        tiles = i["count"] * np.ceil(i["rows"] / r) * np.ceil(i["columns"] / c)
+        parts = float(np.clip(np.floor(i["cores"] / tiles), 1, min(i["splits"], i["depth"])))
+        ways.append((parts, i | {"tile_rows": r, "tile_columns": c}))
+    found = [_product(own, time, parts) for parts, own in ways]
+    # the way whose own times come nearest to the time of the kernel is the one it took
+    return min(found, key=lambda p: abs(p.factors["launch"] - (time - i["launch"]) / time))
 
 
 def _attention(i: dict[str, Any], time: float) -> Position:

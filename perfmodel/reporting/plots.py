@@ -52,7 +52,9 @@ def plot_roofline(prediction: Prediction, path: Path, most: int = 8) -> None:
     ends = [edge / 2, peak / bandwidth, right]
     axes.plot(ends, [min(peak, x * bandwidth) for x in ends], color="0.2", linewidth=1.5)
     axes.annotate(f"{quantity(peak, 'FLOP/s')} {precision}", (right, peak), ha="right", va="bottom", fontsize="small")
-    axes.annotate(quantity(bandwidth, "B/s"), (3 * edge, 3.6 * edge * bandwidth), ha="right", va="bottom", fontsize="small")
+    axes.annotate(
+        quantity(bandwidth, "B/s"), (3 * edge, 3.6 * edge * bandwidth), ha="right", va="bottom", fontsize="small"
+    )
     for index, kind in enumerate(sorted({row["kind"] for row in rows})):
         own = [row for row in rows if row["kind"] == kind]
         x = [row["intensity"] or edge for row in own]

@@ -67,8 +67,8 @@ class MatmulEfficiency(Group):
     """How well a kernel computes and moves at once: 1 one after the other, 100 as good as perfectly."""
     memory_fraction: Share | None = None
     """Of the memory bandwidth, that products reach; None is that of elementwise kernels."""
-    sustained: Share = 1.0
-    """Of the rate of a short benchmark, kept up in hours of training (clocks fall under power and heat)."""
+    sustained: Annotated[Fraction, Field(gt=0, le=1.25)] = 1.0
+    """Of the rate of the benchmark, kept up in hours of training: clocks fall under power and heat, of the benchmark too."""
 
 
 class Convolution(Group):

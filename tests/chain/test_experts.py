@@ -1,0 +1,88 @@
+"""The layer of a mixture of experts: what its products compute, which weights they read, and columns of sizes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from perfmodel.cost.compute import Processor
+from perfmodel.graph.experts import Experts
+from perfmodel.graph.kernels import Gemm
+from perfmodel.timeline import duration
+
+if TYPE_CHECKING:
+    from perfmodel.graph.kernels import Kernel
+    from perfmodel.specs import Hardware
+
+TOKENS, HIDDEN, INNER, HELD = 4096, 1024, 512, 8
+LAYER = Experts("experts", TOKENS, HIDDEN, INNER, HELD, 2)
+
+
+def flops(kernels: tuple[Kernel, ...]) -> float:
+    return float(sum(kernel.flops for kernel in kernels))
+
+
+def products(layer: Experts) -> list[Gemm]:
+    return [kernel for kernel in (*layer.forward(), *layer.backward()) if isinstance(kernel, Gemm)]
+
+
+def time(layer: Experts, machine: Hardware) -> Any:
+    processor = Processor(machine.device, "fp16")
+    return sum(duration(processor.time(kernel)) for kernel in (*layer.forward(), *layer.backward()))
+
+
+@pytest.mark.parametrize(("gated", "matrices"), [(True, 3), (False, 2)])
+def test_flops_and_weights(gated: bool, matrices: int) -> None:
+    layer = replace(LAYER, gated=gated)
+    assert flops(layer.forward()) == 2 * matrices * TOKENS * HIDDEN * INNER
+    assert flops(layer.backward()) == 2 * flops(layer.forward())
+    assert layer.parameters == matrices * HELD * HIDDEN * INNER
+
+
+def test_flops_do_not_hang_on_the_number_of_experts() -> None:
+    assert {flops(replace(LAYER, experts=held).forward()) for held in (1, 8, 64)} == {flops(LAYER.forward())}
+
+
+def test_each_product_is_one_launch_over_all_experts() -> None:
+    assert {kernel.count for kernel in products(LAYER)} == {HELD}
+    assert [kernel.rows for kernel in products(LAYER)[:2]] == [TOKENS / HELD] * 2
+
+
+def test_forward_reads_each_weight_and_each_token_once() -> None:
+    up, down = products(LAYER)[:2]
+    weights = 2 * LAYER.parameters
+    maps = 2 * TOKENS * (HIDDEN + 2 * INNER + INNER + HIDDEN)
+    assert up.traffic + down.traffic == weights + maps
+
+
+def test_narrow_operands_are_read_and_wide_outputs_written() -> None:
+    up, down = products(replace(LAYER, operand=1))[:2]
+    assert up.traffic + down.traffic == LAYER.parameters + TOKENS * (HIDDEN + INNER) + 2 * TOKENS * (2 * INNER + HIDDEN)
+
+
+def test_experts_without_tokens_are_not_read() -> None:
+    few, more = (products(replace(LAYER, tokens=3, experts=held)) for held in (8, 64))
+    assert [(k.count, k.traffic) for k in few] == [(k.count, k.traffic) for k in more]
+    assert {kernel.count for kernel in few} == {3}
+    assert {kernel.rows for kernel in few[:2]} == {1}
+    assert replace(LAYER, tokens=3).parameters == LAYER.parameters
+
+
+def test_tokens_spread_over_more_experts_take_longer(machine: Hardware) -> None:
+    times = [float(time(replace(LAYER, experts=held), machine)) for held in (1, 16, 256)]
+    assert times == sorted(times)
+    assert times[2] > 1.5 * times[0]
+
+
+def test_saved_are_the_inputs_of_products_and_activation() -> None:
+    assert LAYER.saved == 2 * TOKENS * (HIDDEN + 3 * INNER)
+
+
+def test_columns_are_scalars_row_by_row(machine: Hardware) -> None:
+    tokens, held = np.array([3.0, 60.0, 4096.0, 500.0]), np.array([8.0, 64.0, 8.0, 1.0])
+    column = time(replace(LAYER, tokens=tokens, experts=held), machine)
+    single = [float(time(replace(LAYER, tokens=t, experts=e), machine)) for t, e in zip(tokens, held, strict=True)]
+    np.testing.assert_allclose(column, single, rtol=1e-12)
