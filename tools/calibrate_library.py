@@ -94,7 +94,7 @@ def groups(made: Made, *, fitted: bool) -> Iterator[Written]:
         if not fit.constants:
             continue
         said = statements(fit, made.entry["key"])
-        said["note"] = f"timed on {made.entry['device']}: {said['note']}"
+        said["note"] = "; ".join(filter(None, (f"timed on {made.entry['device']}: {said['note']}", made.entry.get("remark"))))
         if not fitted:
             said |= {"status": "assumed", "points": None, "error": None}
         slot = made.entry.get("kernel", made.entry.get("slot"))
@@ -128,6 +128,7 @@ def write(results: Iterable[Made]) -> None:
                 file.cite(made.entry["key"], sources)
                 for written in groups(made, fitted=kind == "fitted"):
                     file.write(written)
+                file.forget_sources()
                 path.write_text(file.text, encoding="utf-8")
 
 

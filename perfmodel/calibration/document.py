@@ -12,7 +12,7 @@ from ruamel.yaml.comments import CommentedMap
 from perfmodel.calibration.forms import BY_PRECISION
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 
 KERNELS = "attention_kernels"
@@ -55,6 +55,12 @@ class HardwareFile:
         """Name a source, unless the key is there."""
         self._tree["sources"].setdefault(key, source)
 
+    def forget_sources(self) -> None:
+        """Drop the sources that no group cites any more."""
+        cited = set(_cited(self._tree))
+        for key in [key for key in self._tree["sources"] if key not in cited]:
+            del self._tree["sources"][key]
+
     def write(self, written: Written) -> None:
         """Set the values of one group."""
         group = self._group(written.group, written.slot)
@@ -91,3 +97,15 @@ def _set(group: Any, key: str, value: Any) -> None:
 
 def _short(value: float) -> float | int:
     return int(value) if float(value).is_integer() else value
+
+
+def _cited(tree: Any) -> Iterator[str]:
+    if isinstance(tree, list):
+        for item in tree:
+            yield from _cited(item)
+    elif isinstance(tree, dict):
+        for key, value in tree.items():
+            if key == "source":
+                yield str(value)
+            else:
+                yield from _cited(value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -73,7 +74,7 @@ def calibrate(
             taken.add(group)
         if progress:
             progress(done + 1, len(ordered))
-    sources = tuple(dict.fromkeys(f"{t.source}, {t.address.partition(':')[0]}" for t in timings.rows if t.source))
+    sources = tuple(dict.fromkeys(f"{t.source}, {_web(t.address)}" for t in timings.rows if t.source))
     return Calibration(device, tuple(fits), sources, reasons)
 
 
@@ -88,3 +89,13 @@ def _unfit(timing: Timing, device: Device) -> str:
 
 def _traffic(timing: Timing) -> float:
     return float(sum(kernel.traffic for kernel in timing.measured.kernels))
+
+
+def _web(address: str) -> str:
+    """An address of a table as one of the web, as far as it names one."""
+    if paper := re.match(r"arxiv:?\s*(\d{4}\.\d{4,5})", address, re.IGNORECASE):
+        return f"https://arxiv.org/abs/{paper[1]}"
+    repository = re.match(r"(?:https?://)?(github\.com/[\w.-]+/[\w.-]+?)(?:@(\w+))?(?::|$)", address)
+    if repository is None:
+        return address.partition(":")[0]
+    return f"https://{repository[1]}/tree/{repository[2]}" if repository[2] else f"https://{repository[1]}"

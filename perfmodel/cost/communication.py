@@ -12,7 +12,7 @@ from perfmodel.timeline import Term, term
 
 if TYPE_CHECKING:
     from perfmodel.parallel import Group, Message
-    from perfmodel.specs.hardware import Tier
+    from perfmodel.specs.network import Tier
     from perfmodel.units import BytesPerSecond, Number, Seconds
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from perfmodel.cost.compute import Processor
     from perfmodel.graph.kernels import Kernel
     from perfmodel.parallel import LocalBlock, LocalOp, Message
-    from perfmodel.specs.hardware import Tier
+    from perfmodel.specs.network import Tier
     from perfmodel.specs.strategy import Framework, Recompute
     from perfmodel.units import Bytes
 

@@ -6,19 +6,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from perfmodel.origin import Fraction, Integer, Text
-from perfmodel.specs.common import Group, Precision, Share, SpecFile
+from perfmodel.origin import Fraction, Text
+from perfmodel.specs.common import Group, Precision, Share, Size, SpecFile
+from perfmodel.specs.network import Tier, network_faults
 from perfmodel.units import Bytes, BytesPerSecond, DollarsPerSecond, FlopPerSecond, Hertz, Seconds, Watts
 from perfmodel.yamlfile import Fault, Spec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-Positive = Annotated[Integer, Field(gt=0)]
-Topology = Literal[
-    "switch", "full-mesh", "cube-mesh", "ring", "torus", "pcie-tree", "socket-bus", "fat-tree", "ethernet"
-]
-
 
 FLASH_1 = 0.5
 """Rate of the first FlashAttention over that of the second, which is about twice as fast (arXiv:2307.08691, abstract)."""
@@ -27,7 +22,7 @@ FLASH_1 = 0.5
 class Compute(Group):
     """How fast a device can calculate at best."""
 
-    cores: Positive
+    cores: Size
     """Units that work on one tile each: streaming multiprocessors, compute units, matrix units, CPU cores."""
     peak: dict[Precision, FlopPerSecond] = Field(min_length=1)
     """Dense peak of the matrix path, by precision of the operands; 1 multiply-add = 2 FLOP."""
@@ -59,7 +54,7 @@ class MatmulEfficiency(Group):
     """Inner dimension at which half of the time goes to filling and draining a tile."""
     depth_time: Seconds = 0.0
     """Least time of a core for one of the inner dimension, however small the tile."""
-    tiles: tuple[tuple[Positive, Positive], ...] = (
+    tiles: tuple[tuple[Size, Size], ...] = (
         (256, 128), (128, 256), (128, 128), (128, 64), (64, 128), (64, 64), (64, 32), (32, 64), (32, 32),
     )  # fmt: skip
     """Tile shapes that the library chooses from, rows x columns."""
@@ -92,7 +87,7 @@ class FusedAttention(Group):
     """As of products."""
     backward: Share = 1.0
     """Share of the forward pass's rate that the backward pass reaches."""
-    block: Positive = 128
+    block: Size = 128
     """Queries that a core takes at a time."""
 
 
@@ -199,32 +194,13 @@ class Device(Spec):
     power: Power | None = None
 
 
-class Tier(Group):
-    """One level of the network, as one device sees it."""
-
-    name: Text
-    topology: Topology
-    devices: Positive
-    """Devices that this tier joins, those of the tiers inside included."""
-    bandwidth: BytesPerSecond
-    """Per device and per direction, when all devices of the tier send at once."""
-    latency: Seconds
-    """Of one step of a collective, software included."""
-    efficiency: Share
-    """Of the bandwidth, reached by large messages."""
-    ports: Positive | None = None
-    """Network cards (or links) that one unit of the tier inside has into this tier; default one per device."""
-    shape: tuple[Positive, ...] | None = None
-    """Of a torus: devices along each axis."""
-
-
 class Host(Group):
     """The computer that drives some of the devices."""
 
     name: str
-    devices: Positive
+    devices: Size
     """Devices in one host."""
-    cores: Positive | None = None
+    cores: Size | None = None
     memory: Bytes | None = None
     memory_bandwidth: BytesPerSecond | None = None
     device_link: BytesPerSecond | None = None
@@ -254,12 +230,11 @@ class Hardware(SpecFile):
     def faults(self) -> Iterator[Fault]:
         """Also: tiers out of order, a torus that does not multiply out, zero peaks, idle above active."""
         yield from super().faults()
-        yield from self._network_faults()
+        yield from network_faults(self.network)
         positive = {
             "device.memory.capacity": self.device.memory.capacity,
             "device.memory.bandwidth": self.device.memory.bandwidth,
             **{f"device.compute.peak.{name}": rate for name, rate in self.device.compute.peak.items()},
-            **{f"network.{i}.bandwidth": tier.bandwidth for i, tier in enumerate(self.network)},
         }
         for path, value in positive.items():
             if not value > 0:
@@ -267,24 +242,3 @@ class Hardware(SpecFile):
         power = self.device.power
         if power and power.idle > power.active:
             yield Fault("device.power.idle", "is above the active power", power.idle)
-
-    def _network_faults(self) -> Iterator[Fault]:
-        inside = 1
-        for index, tier in enumerate(self.network):
-            path = f"network.{index}"
-            if tier.devices <= inside and index:
-                yield Fault(f"{path}.devices", f"must exceed the {inside} of the tier inside", tier.devices)
-            elif tier.devices % inside:
-                yield Fault(f"{path}.devices", f"must be a multiple of the {inside} of the tier inside", tier.devices)
-            if tier.ports and tier.ports > 64 * inside:
-                yield Fault(f"{path}.ports", f"{tier.ports} ports for {inside} devices cannot be", tier.ports)
-            if tier.shape and _product(tier.shape) * (inside if index else 1) != tier.devices:
-                yield Fault(f"{path}.shape", f"does not multiply to {tier.devices} devices")
-            inside = tier.devices
-
-
-def _product(factors: tuple[int, ...]) -> int:
-    product = 1
-    for factor in factors:
-        product *= factor
-    return product
