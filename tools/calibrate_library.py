@@ -94,7 +94,9 @@ def groups(made: Made, *, fitted: bool) -> Iterator[Written]:
         if not fit.constants:
             continue
         said = statements(fit, made.entry["key"])
-        said["note"] = "; ".join(filter(None, (f"timed on {made.entry['device']}: {said['note']}", made.entry.get("remark"))))
+        said["note"] = "; ".join(
+            filter(None, (f"timed on {made.entry['device']}: {said['note']}", made.entry.get("remark")))
+        )
         if not fitted:
             said |= {"status": "assumed", "points": None, "error": None}
         slot = made.entry.get("kernel", made.entry.get("slot"))

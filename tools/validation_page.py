@@ -69,7 +69,17 @@ def operators() -> Section:
             percent(row["constant efficiency"]), percent(row["bare roofline"]),
         )  # fmt: skip
 
-    header = ("device", "operation", "precision", "fitted", "held out", "median", "p90", "constant efficiency", "bare roofline")
+    header = (
+        "device",
+        "operation",
+        "precision",
+        "fitted",
+        "held out",
+        "median",
+        "p90",
+        "constant efficiency",
+        "bare roofline",
+    )
     return Section("Fits of the library", header, tuple(map(line, rows)), frozenset(range(3, len(header))))
 
 

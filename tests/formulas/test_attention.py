@@ -20,7 +20,10 @@ CORE: dict[str, Any] = {"name": "core", "element": 2.0, "causal": True, "fused":
 
 
 @given(
-    heads=st.integers(1, 500), queries=st.integers(1, 3000), keys=st.integers(1, 9000), width=st.sampled_from([128, 256])
+    heads=st.integers(1, 500),
+    queries=st.integers(1, 3000),
+    keys=st.integers(1, 9000),
+    width=st.sampled_from([128, 256]),
 )
 def test_is_the_loop_over_blocks(heads: int, queries: int, keys: int, width: int) -> None:
     """Blocks are dealt to the cores in rounds; each round takes as long as one block."""
@@ -43,7 +46,9 @@ def test_memory_binds_where_there_is_little_to_compute() -> None:
 
 
 def widths(**shape: Any) -> tuple[Any, Any]:
-    op = Attention(**CORE | {"batch": 2, "queries": 512, "keys": 512, "heads": 8, "kv_heads": 2, "head_dim": 128} | shape)
+    op = Attention(
+        **CORE | {"batch": 2, "queries": 512, "keys": 512, "heads": 8, "kv_heads": 2, "head_dim": 128} | shape
+    )
     (forward,), (backward,) = op.forward(), op.backward()
     return forward, backward
 

@@ -17,7 +17,14 @@ DEVICE: dict[str, Any] = {
     "peak": 100e12, "cores": 12, "fraction": 0.9, "sustained": 0.95, "tile_balance": 20.0, "depth_half": 64.0,
     "depth_time": 1e-10, "overlap": 3.0, "bandwidth": 1e12, "streaming_fraction": 0.8, "launch": 5e-6,
 }  # fmt: skip
-IDEAL = DEVICE | {"fraction": 1.0, "sustained": 1.0, "tile_balance": 0.0, "depth_half": 0.0, "depth_time": 0.0, "launch": 0.0}
+IDEAL = DEVICE | {
+    "fraction": 1.0,
+    "sustained": 1.0,
+    "tile_balance": 0.0,
+    "depth_half": 0.0,
+    "depth_time": 0.0,
+    "launch": 0.0,
+}
 
 
 def tile_time(height: int, width: int, depth: int) -> float:
