@@ -58,7 +58,8 @@ _JOB: dict[str, Any] = {
     "recompute": _text("--recompute", "POLICY", "none, selective or full."),
     "attention": _text("--attention", "KIND", "unfused, flash, flash-2, flash-1 or cudnn."),
     "schedule": _text("--schedule", "NAME", "1f1b or gpipe."),
-    "sync": _text("--sync", "NAME", "all-reduce."),
+    "sync": _text("--sync", "NAME", "all-reduce, parameter-server or peer-to-peer."),
+    "servers": _text("--servers", "N", "Parameter servers; default one for each host of workers."),
     "sequence_parallel": Annotated[
         bool | None,
         typer.Option("--sequence-parallel/--no-sequence-parallel", help="Split norms and residuals over tp."),

@@ -114,6 +114,7 @@ class _Rules:
         else:
             yield from self.other_rules()
         yield from self.precision_rules()
+        yield from self.server_rules()
 
     def problem(self, field: str, message: str) -> Problem:
         place = place_of(getattr(self.strategy, field, None), Place(f"strategy {self.strategy.name}"))
@@ -227,6 +228,23 @@ class _Rules:
                 "precision",
                 f"{self.hardware.device.name} has no peak for {precision}; it has {', '.join(peaks)}",
             )
+
+
+    def server_rules(self) -> Iterator[Problem]:
+        s, inside = self.strategy, self.hardware.host.devices
+        if s.sync != "parameter-server":
+            return
+        servers, ranks = s.keeper, replicas(s) * s.cp
+        hosts = math.ceil(ranks / max(inside // s.tp, 1))
+        workers, what = (hosts, "hosts") if servers.workers == "hosts" else (ranks, "devices")
+        if servers.placement == "host-memory" and hosts > 1:
+            place = place_of(servers.placement, Place(f"strategy {s.name}"))
+            message = f"host-memory serves the {inside} devices of one host, not {hosts} hosts; take dedicated or colocated"
+            yield Problem(place, "servers.placement", message)
+        if servers.placement == "colocated" and servers.count and servers.count > workers:
+            place = place_of(servers.count, Place(f"strategy {s.name}"))
+            message = f"{servers.count} servers do not find room on {workers} {what}; take at most {workers}, or placement dedicated"
+            yield Problem(place, "servers.count", message)
 
 
 def _divisors(value: int, of: int) -> str:
