@@ -28,7 +28,14 @@ if TYPE_CHECKING:
     from perfmodel.specs import Hardware, Strategy, Workload
     from perfmodel.timeline import Term
 
-COMMUNICATION = ("tensor parallel", "context parallel", "data parallel", "pipeline parallel", "parameter server", "server")
+COMMUNICATION = (
+    "tensor parallel",
+    "context parallel",
+    "data parallel",
+    "pipeline parallel",
+    "parameter server",
+    "server",
+)
 """Kinds of terms that are messages."""
 
 

@@ -87,7 +87,7 @@ def with_job_options(command: Callable[..., None]) -> Callable[..., None]:
     def run(**given: Any) -> None:
         job = {name: given.pop(name) for name in _JOB}
         strategy, sets = job.pop("strategy"), job.pop("sets") or []
-        command(**given, job=JobOptions(strategy, _assignments(sets), _values(job)))
+        command(**given, job=JobOptions(strategy, assignments(sets), _values(job)))
 
     kept = [p for p in inspect.signature(command, eval_str=True).parameters.values() if p.name != "job"]
     added = [inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=a) for n, a in _JOB.items()]
@@ -104,7 +104,8 @@ def _values(texts: dict[str, Any]) -> dict[str, Any]:
     return {name: scalar(text) if isinstance(text, str) and text.strip() else text for name, text in texts.items()}
 
 
-def _assignments(texts: list[str]) -> dict[str, Any]:
+def assignments(texts: list[str]) -> dict[str, Any]:
+    """What --set says, by path; raises InputError for what is no assignment."""
     from perfmodel.errors import InputError, Place, Problem
     from perfmodel.yamlfile import scalar
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from perfmodel.units import Bytes, BytesPerSecond, Count, Seconds
+from perfmodel.units import Bytes, BytesPerSecond, Count, Hertz, Seconds
 
 
 def server_transfer(
@@ -113,14 +113,13 @@ def server_sum(
     return np.where(np.asarray(workers) > 1, time, 0.0)
 
 
-def pipeline_fill(*, stages: Seconds, slowest: Seconds, chunks: Count) -> Seconds:
+def pipeline_fill(*, others: Seconds, chunks: Count) -> Seconds:
     r"""What the first chunk of keys takes in the stages that the slowest does not hide.
 
-    .. math:: T = \frac{t - t_s}{m}
+    .. math:: T = \frac{t}{m}
 
     Args:
-        stages: t, of all stages together, over all keys.
-        slowest: t_s, of the slowest stage, which t contains.
+        others: t, of all stages but the slowest together, over all keys.
         chunks: m, equal parts that follow one another through the stages.
 
     With the slowest stage it makes the time of a pipeline of equal chunks; one chunk hides nothing.
@@ -128,11 +127,10 @@ def pipeline_fill(*, stages: Seconds, slowest: Seconds, chunks: Count) -> Second
     References:
         Derived: stages of a linear pipeline.
 
-    >>> pipeline_fill(stages=6.0, slowest=4.0, chunks=10)
+    >>> pipeline_fill(others=2.0, chunks=10)
     0.2
     """
-    time: Seconds = np.maximum(stages - slowest, 0.0) / chunks
-    return time
+    return others / chunks
 
 
 def full_exchange(*, size: Bytes, workers: Count, bandwidth: BytesPerSecond, latency: Seconds) -> Seconds:
@@ -159,16 +157,16 @@ def full_exchange(*, size: Bytes, workers: Count, bandwidth: BytesPerSecond, lat
     return time
 
 
-def servers_to_hide(*, size: Bytes, workers: Count, bandwidth: BytesPerSecond, computing: Seconds) -> Count:
+def servers_to_hide(*, size: Bytes, workers: Count, bandwidth: BytesPerSecond, rate: Hertz) -> Count:
     r"""Servers that suffice for pushing and pulling to take no longer than computing.
 
-    .. math:: k \ge \frac{2 w n}{B t}
+    .. math:: k \ge \frac{2 w n r}{B}
 
     Args:
         size: n, of all parameters.
         workers: w.
         bandwidth: B, of one server in one direction.
-        computing: t, of one batch.
+        rate: r, batches that a worker computes in a second.
 
     Assumes that servers bind, that they are machines of their own and that push and pull follow one another.
 
@@ -176,10 +174,10 @@ def servers_to_hide(*, size: Bytes, workers: Count, bandwidth: BytesPerSecond, c
         Zou et al., Distributed training large-scale deep architectures, 2017, arXiv:1709.06622, lemma on
         parameter servers (rebuilt from a summary).
 
-    >>> servers_to_hide(size=1e9, workers=8, bandwidth=1e9, computing=4.0)
+    >>> servers_to_hide(size=1e9, workers=8, bandwidth=1e9, rate=0.25)
     4.0
     """
-    return 2 * size * workers / (bandwidth * computing)
+    return 2 * size * workers * rate / bandwidth
 
 
 def servers_to_match_ring(*, workers: Count, duplex: Count) -> Count:

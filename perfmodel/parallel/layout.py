@@ -229,7 +229,6 @@ class _Rules:
                 f"{self.hardware.device.name} has no peak for {precision}; it has {', '.join(peaks)}",
             )
 
-
     def server_rules(self) -> Iterator[Problem]:
         s, inside = self.strategy, self.hardware.host.devices
         if s.sync != "parameter-server":
@@ -239,7 +238,9 @@ class _Rules:
         workers, what = (hosts, "hosts") if servers.workers == "hosts" else (ranks, "devices")
         if servers.placement == "host-memory" and hosts > 1:
             place = place_of(servers.placement, Place(f"strategy {s.name}"))
-            message = f"host-memory serves the {inside} devices of one host, not {hosts} hosts; take dedicated or colocated"
+            message = (
+                f"host-memory serves the {inside} devices of one host, not {hosts} hosts; take dedicated or colocated"
+            )
             yield Problem(place, "servers.placement", message)
         if servers.placement == "colocated" and servers.count and servers.count > workers:
             place = place_of(servers.count, Place(f"strategy {s.name}"))

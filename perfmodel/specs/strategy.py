@@ -135,7 +135,9 @@ class Strategy(Spec):
         if self.framework and self.framework.source not in self.sources:
             yield Fault("framework.source", f"{self.framework.source!r} is no key of 'sources'", self.framework.source)
         if self.sync != "all-reduce" and self.zero:
-            yield Fault("zero", f"{self.sync} keeps whole replicas; leave zero at 0, or take sync all-reduce", self.zero)
+            yield Fault(
+                "zero", f"{self.sync} keeps whole replicas; leave zero at 0, or take sync all-reduce", self.zero
+            )
         if self.servers:
             yield from _server_faults(self.servers)
 

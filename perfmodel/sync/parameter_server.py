@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from perfmodel.cost.ports import Ports, ports
 from perfmodel.formulas.parameter_server import pipeline_fill, push_and_pull, server_sum, server_transfer
 from perfmodel.formulas.roofline import streaming
 from perfmodel.sync.replicas import Replicas, Synchronisation
-from perfmodel.timeline import Overlap, Part, Serial, duration, term
+from perfmodel.timeline import Overlap, Part, Repeat, Serial, duration, term
 
 if TYPE_CHECKING:
     from perfmodel.parallel.messages import Collective
@@ -27,10 +27,14 @@ WIRE, SERVER = "parameter server", "server"
 
 
 def synchronise(replicas: Replicas) -> Synchronisation:
-    """Push, sum and pull of one device's gradients, beside or after the backward pass."""
+    """Push, sum and pull of one device's gradients, beside or after the backward pass.
+
+    A worker without others needs no server: its devices update.
+    """
     exchange = _Exchange(replicas, replicas.strategy.keeper)
-    device = () if exchange.servers.update == "servers" else (replicas.optimizer_step(),)
-    return Synchronisation((), (), (exchange.whole(),), (replicas.tied_embedding(), *device))
+    by_device = np.where(exchange.served & (exchange.servers.update == "servers"), 0, 1)
+    update = Repeat("optimizer step", replicas.optimizer_step(), by_device)
+    return Synchronisation((), (), (exchange.whole(),), (replicas.tied_embedding(), update))
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,11 @@ class _Exchange:
     @property
     def workers(self) -> Count:
         return self.ports.hosts if self.by_host else self.replicas.layout.replicas.size
+
+    @property
+    def served(self) -> Any:
+        """Whether there are workers to serve."""
+        return np.asarray(self.workers) > 1
 
     @property
     def count(self) -> Count:
@@ -93,18 +102,17 @@ class _Exchange:
     def whole(self) -> Part:
         """All keys: stages one after the other, or chunks that follow one another through them."""
         before, after = self.local("reduce-scatter", self.replicas.gradient), self.local("all-gather", self.pulled)
-        stages = (self.wire(), *self.serving(), Serial("inside hosts", (*before, *after)))
+        stages = (self.wire(self.servers.duplex), *self.serving(), Serial("inside hosts", (*before, *after)))
         if self.servers.chunk is None:
             return Serial("parameter server", (*before, *stages[:-1], *after))
         together = Overlap("push and pull", stages)
         chunks = np.maximum(np.ceil(self.replicas.gradient / self.servers.chunk), 1)
-        fill = term(
-            "first chunk of keys", pipeline_fill, kind=WIRE,
-            stages=sum((duration(stage) for stage in stages), start=0.0), slowest=duration(together), chunks=chunks,
-        )  # fmt: skip
+        whole = duration(self.wire(0.0)) + sum((duration(stage) for stage in stages[1:]), start=0.0)
+        others = np.maximum(whole - duration(together), 0.0)
+        fill = term("first chunk of keys", pipeline_fill, kind=WIRE, others=others, chunks=chunks)
         return Serial("parameter server", (together, fill))
 
-    def wire(self) -> Part:
+    def wire(self, duplex: float) -> Part:
         """Both directions at the busiest port."""
         on = int(self.servers.placement == "colocated")
         sizes = {"workers": self.workers, "servers": self.count, "on": on}
@@ -113,7 +121,7 @@ class _Exchange:
             "push and pull", push_and_pull, kind=WIRE,
             push=server_transfer(size=self.replicas.gradient, **sizes, **rates),
             pull=server_transfer(size=self.pulled, **sizes, **rates),
-            duplex=self.servers.duplex, latency=self.ports.latency, **sizes,
+            duplex=duplex, latency=self.ports.latency, **sizes,
         )  # fmt: skip
 
     def serving(self) -> tuple[Part, ...]:
@@ -126,7 +134,7 @@ class _Exchange:
             servers=self.count, passes=self.servers.passes, memory_bandwidth=bandwidth,
         )]  # fmt: skip
         if self.servers.update == "servers":
-            traffic = self.replicas.parameters * (self.replicas.state.update_traffic / self.count)
+            traffic = self.served * self.replicas.parameters * (self.replicas.state.update_traffic / self.count)
             parts.append(term(
                 "update on servers", streaming, kind=SERVER, traffic=traffic, bandwidth=bandwidth, fraction=1.0, launch=0.0
             ))  # fmt: skip
