@@ -37,9 +37,11 @@ def server_preset(strategy: str, source: str = "") -> str | None:
     """
     if source.startswith("tensorpack"):
         return "tensorflow-ps-cpu"  # its README compares with local_parameter_device=cpu
-    if source.startswith("Lambda lambda-tensorflow"):
-        return "tensorflow-ps-gpu"  # tf_cnn_benchmarks' default; the logs do not print the device of the variables
     return next((preset for pattern, preset in PRESETS if re.search(pattern, strategy)), None)
+
+
+ON_DEVICES = {"strategy.sync": "parameter-server", "strategy.servers.placement": "colocated", "strategy.servers.workers": "devices"}
+"""Overrides that spread the variables over the devices, where a preset of all-reduce says everything else."""
 
 
 def server_count(strategy: str, model: str, batch: str, devices: str) -> int | None:

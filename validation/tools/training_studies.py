@@ -29,7 +29,7 @@ from validation.tools.training_names import (
     model,
     obstacle,
 )  # fmt: skip
-from validation.tools.training_servers import is_served, server_count, server_preset
+from validation.tools.training_servers import ON_DEVICES, is_served, server_count, server_preset
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -166,7 +166,12 @@ def parallel(row: Row, preset: str = "") -> str:
         return served
     if re.search(r"model.?parallel|hybrid", row["strategy"]):
         raise UnfitError("model parallelism of embedding tables is not expressible")
-    return preset or framework(f"{row['framework']} {'XLA' if re.search(r'XLA(?!=No)', row['notes']) else ''}")
+    return preset or _framework(row)
+
+
+def _framework(row: Row) -> str:
+    """The preset of a row's framework; XLA may stand in its notes."""
+    return framework(f"{row['framework']} {'XLA' if re.search(r'XLA(?!=No)', row['notes']) else ''}")
 
 
 def framework(printed: str) -> str:
@@ -350,11 +355,14 @@ def tf_cnn(row: Row, _: Sources) -> Job:
 
 
 def lambda_tf(row: Row, _: Sources) -> Job:
-    """tf_cnn_benchmarks by Lambda, replicated variables."""
+    """tf_cnn_benchmarks by Lambda: variables replicated, or on servers, which that script spreads over the devices by default."""
     if "laptop" in row["device"]:
         raise UnfitError(f"{row['device']}: the clock that its power limit leaves is not stated")
     found = model(row["model"], TF_CNN)
     machine = find_machine(row["device"].removeprefix("Tesla "), fabric=row["interconnect"])
+    if is_served(row["strategy"]):
+        machine = replace(machine, overrides={**machine.overrides, **ON_DEVICES})
+        return Job(found, machine, _framework(row))
     return Job(found, machine, parallel(row))
 
 
