@@ -57,6 +57,8 @@ class Servers(Spec):
     """Size of the pieces that follow one another through reducing, pushing, adding and pulling; None does one after the other."""
     duplex: Annotated[Fraction, Field(ge=0, le=1)] = 0.0
     """How much of the shorter of push and pull chunks carry beside the longer."""
+    pull: Annotated[Literal["at-once", "next-step"], KeepOrigin] = "at-once"
+    """When workers pull: as soon as a sum is there, or when the next step begins, where nothing hides it."""
     update: Annotated[Literal["servers", "workers"], KeepOrigin] = "servers"
     """Where the optimiser steps: on servers workers pull weights, else sums of gradients."""
 
@@ -163,7 +165,13 @@ def _server_faults(servers: Servers) -> Iterator[Fault]:
         value = getattr(servers, name)
         if value is not None and not value > 0:
             yield Fault(f"servers.{name}", "must be greater than 0", value)
-    if servers.duplex and servers.chunk is None:
+    if servers.duplex and servers.pull == "next-step":
+        yield Fault(
+            "servers.duplex",
+            "a pull that waits has no push beside it; leave duplex at 0, or pull at-once",
+            servers.duplex,
+        )
+    elif servers.duplex and servers.chunk is None:
         yield Fault(
             "servers.duplex", "without chunks push and pull follow one another; give chunk, or leave duplex at 0",
             servers.duplex,

@@ -34,7 +34,7 @@ def synchronise(replicas: Replicas) -> Synchronisation:
     exchange = _Exchange(replicas, replicas.strategy.keeper)
     by_device = np.where(exchange.served & (exchange.servers.update == "servers"), 0, 1)
     update = Repeat("optimizer step", replicas.optimizer_step(), by_device)
-    return Synchronisation((), (), (exchange.whole(),), (replicas.tied_embedding(), update))
+    return Synchronisation((), (), (exchange.gradients(),), (replicas.tied_embedding(), update, *exchange.later()))
 
 
 @dataclass(frozen=True)
@@ -99,29 +99,39 @@ class _Exchange:
         known = self.servers.memory_bandwidth or hardware.host.memory_bandwidth
         return None if known is None else known / self.ports.groups
 
-    def whole(self) -> Part:
-        """All keys: stages one after the other, or chunks that follow one another through them."""
-        before, after = self.local("reduce-scatter", self.replicas.gradient), self.local("all-gather", self.pulled)
-        stages = (self.wire(self.servers.duplex), *self.serving(), Serial("inside hosts", (*before, *after)))
+    def gradients(self) -> Part:
+        """What may travel beside the backward pass: stages one after the other, or chunks that follow one another."""
+        pull = 1.0 if self.servers.pull == "at-once" else 0.0
+        before, after = self.local("reduce-scatter", self.replicas.gradient), self.fetched() if pull else ()
+        stages = (self.wire(1.0, pull, self.servers.duplex), *self.serving(), Serial("inside hosts", (*before, *after)))
         if self.servers.chunk is None:
             return Serial("parameter server", (*before, *stages[:-1], *after))
         together = Overlap("push and pull", stages)
         chunks = np.maximum(np.ceil(self.replicas.gradient / self.servers.chunk), 1)
-        whole = duration(self.wire(0.0)) + sum((duration(stage) for stage in stages[1:]), start=0.0)
+        whole = duration(self.wire(1.0, pull, 0.0)) + sum((duration(stage) for stage in stages[1:]), start=0.0)
         others = np.maximum(whole - duration(together), 0.0)
         fill = term("first chunk of keys", pipeline_fill, kind=WIRE, others=others, chunks=chunks)
         return Serial("parameter server", (together, fill))
 
-    def wire(self, duplex: float) -> Part:
-        """Both directions at the busiest port."""
+    def later(self) -> tuple[Part, ...]:
+        """What waits for the next step."""
+        return () if self.servers.pull == "at-once" else (self.wire(0.0, 1.0, 0.0), *self.fetched())
+
+    def fetched(self) -> tuple[Part, ...]:
+        """Inside hosts, of what was pulled."""
+        return self.local("all-gather", self.pulled)
+
+    def wire(self, pushed: float, pulled: float, duplex: float) -> Part:
+        """So much of all keys in both directions at the busiest port."""
         on = int(self.servers.placement == "colocated")
         sizes = {"workers": self.workers, "servers": self.count, "on": on}
         rates = {"worker_bandwidth": self.worker_bandwidth, "server_bandwidth": self.server_bandwidth}
+        name = "push and pull" if pushed and pulled else "push" if pushed else "pull"
         return term(
-            "push and pull", push_and_pull, kind=WIRE,
-            push=server_transfer(size=self.replicas.gradient, **sizes, **rates),
-            pull=server_transfer(size=self.pulled, **sizes, **rates),
-            duplex=duplex, latency=self.ports.latency, **sizes,
+            name, push_and_pull, kind=WIRE,
+            push=server_transfer(size=pushed * self.replicas.gradient, **sizes, **rates),
+            pull=server_transfer(size=pulled * self.pulled, **sizes, **rates),
+            duplex=duplex, latency=self.ports.latency * (pushed + pulled) / 2, **sizes,
         )  # fmt: skip
 
     def serving(self) -> tuple[Part, ...]:

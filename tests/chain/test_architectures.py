@@ -57,7 +57,8 @@ def messages(made: Prediction) -> float:
 @st.composite
 def served(draw: st.DrawFn, /, **fixed: Any) -> dict[str, Any]:
     """Options of a job with servers, all of which can be combined."""
-    chunk = draw(st.sampled_from([None, 4e6]))
+    chunk, pull = draw(st.sampled_from([None, 4e6])), draw(st.sampled_from(["at-once", "next-step"]))
+    both = chunk is not None and pull == "at-once"
     return {
         "sync": "parameter-server",
         "servers_placement": draw(st.sampled_from(PLACEMENTS)),
@@ -65,7 +66,8 @@ def served(draw: st.DrawFn, /, **fixed: Any) -> dict[str, Any]:
         "servers_update": draw(st.sampled_from(["workers", "servers"])),
         "servers_memory_bandwidth": draw(st.sampled_from([None, 50e9])),
         "servers_chunk": chunk,
-        "servers_duplex": 0.0 if chunk is None else draw(st.sampled_from([0.0, 0.5, 1.0])),
+        "servers_pull": pull,
+        "servers_duplex": draw(st.sampled_from([0.0, 0.5, 1.0])) if both else 0.0,
         "gradient_overlap": draw(st.sampled_from(["none", "backward"])),
     } | fixed
 
@@ -141,6 +143,21 @@ class TestServers:
         ]
         assert times == sorted(times, reverse=True)
         assert times[0] == pytest.approx(predicted(16, sync="parameter-server").step_time)
+
+    def test_a_pull_that_waits_is_not_hidden(self) -> None:
+        options: dict[str, Any] = {
+            "sync": "parameter-server",
+            "gradient_overlap": "backward",
+            "servers_update": "workers",
+        }
+        fast = hardware(
+            network__1__bandwidth="100 GB/s", network__0__bandwidth="100 GB/s", host__device_link="100 GB/s"
+        )
+        once, later = (predicted(16, fast, servers_pull=pull, **options) for pull in ("at-once", "next-step"))
+        [(whole, exposed)] = [(time, seen) for leaf, time, seen in later.terms if leaf.name == "pull"]
+        assert exposed == pytest.approx(whole)
+        assert later.step_time - once.step_time > exposed * 0.99
+        assert messages(later) == pytest.approx(messages(once))
 
     def test_reduction_inside_hosts_spares_the_network(self) -> None:
         hosts, devices = (predicted(32, sync="parameter-server", servers_workers=w) for w in ("hosts", "devices"))
@@ -245,6 +262,7 @@ class TestRefused:
             ("peer-to-peer", 3, None, {"zero"}),
             ("parameter-server", 0, {"placement": "colocated", "nics": 2, "duplex": 1}, {"servers.nics", "servers.duplex"}),
             ("parameter-server", 0, {"placement": "host-memory", "count": 2}, {"servers.workers", "servers.count"}),
+            ("parameter-server", 0, {"chunk": "4 MB", "pull": "next-step", "duplex": 1}, {"servers.duplex"}),
             ("parameter-server", 0, {"chunk": "0 B", "memory_bandwidth": "0 B/s"}, {"servers.chunk", "servers.memory_bandwidth"}),
         ],
     )  # fmt: skip

@@ -40,7 +40,8 @@ def server_preset(strategy: str, source: str = "") -> str | None:
     return next((preset for pattern, preset in PRESETS if re.search(pattern, strategy)), None)
 
 
-ON_DEVICES = {"strategy.sync": "parameter-server", "strategy.servers.placement": "colocated", "strategy.servers.workers": "devices"}
+ON_DEVICES = {"strategy.sync": "parameter-server", "strategy.servers.placement": "colocated", "strategy.servers.workers": "devices",
+              "strategy.servers.pull": "next-step"}  # fmt: skip
 """Overrides that spread the variables over the devices, where a preset of all-reduce says everything else."""
 
 
