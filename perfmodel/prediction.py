@@ -33,7 +33,8 @@ COMMUNICATION = (
     "context parallel",
     "data parallel",
     "pipeline parallel",
-    "parameter server",
+    "push",
+    "pull",
     "server",
 )
 """Kinds of terms that are messages."""

@@ -15,11 +15,12 @@ def server_transfer(
     worker_bandwidth: BytesPerSecond,
     server_bandwidth: BytesPerSecond,
     on: Count,
+    latency: Seconds,
 ) -> Seconds:
-    r"""All workers push their gradients to the servers that share the keys (or pull from them), at the busiest port.
+    r"""All workers push their gradients to the servers that share the keys, or pull from them, at the busiest port.
 
-    .. math:: T = \max\left(\frac{\min\left(1, \frac{w - c}{k}\right) n}{B_w}, \frac{(w - c) n}{k B_s}\right), \quad
-              \min(\cdot) = 1 \text{ for } c = 0
+    .. math:: T = \alpha + \max\left(\frac{s n}{B_w}, \frac{(w - c) n}{k B_s}\right), \quad
+              s = \begin{cases} 1 & c = 0 \\ \min\left(1, \frac{w - 1}{k}\right) & c = 1 \end{cases}
 
     Args:
         size: n, of all keys, from one worker.
@@ -28,6 +29,7 @@ def server_transfer(
         worker_bandwidth: B_w, of one worker's port in one direction.
         server_bandwidth: B_s, of all ports of one server in one direction.
         on: c, 1 where servers run on the workers' machines and keep their own share, 0 on machines of their own.
+        latency: α, of one message.
 
     Assumes keys of equal load on all servers, and a switch that blocks nobody.
 
@@ -37,55 +39,46 @@ def server_transfer(
         architecture for accelerating distributed DNN training in heterogeneous GPU/CPU clusters
         (BytePS), OSDI 2020, section 4.1 (read in a summary of the paper).
 
-    >>> float(server_transfer(size=1e9, workers=8, servers=2, worker_bandwidth=1e9, server_bandwidth=1e9, on=0))
+    >>> rates = {"worker_bandwidth": 1e9, "server_bandwidth": 1e9, "latency": 0.0}
+    >>> float(server_transfer(size=1e9, workers=8, servers=2, on=0, **rates))
     4.0
-    >>> float(server_transfer(size=1e9, workers=8, servers=8, worker_bandwidth=1e9, server_bandwidth=1e9, on=1))
+    >>> float(server_transfer(size=1e9, workers=8, servers=8, on=1, **rates))
     0.875
     """
     workers, servers, on = np.asarray(workers), np.asarray(servers), np.asarray(on)
     arriving = (workers - on) / servers
     leaving = np.where(on > 0, np.minimum(1.0, arriving), 1.0)
-    time: Seconds = np.maximum(leaving * size / worker_bandwidth, arriving * size / server_bandwidth)
-    return np.where(workers > 1, time, 0.0)
+    busiest = np.maximum(leaving * size / worker_bandwidth, arriving * size / server_bandwidth)
+    return np.where(workers > 1, latency + busiest, 0.0)
 
 
-def push_and_pull(
-    *, push: Seconds, pull: Seconds, duplex: Count, workers: Count, servers: Count, on: Count, latency: Seconds
-) -> Seconds:
-    r"""Pushing the gradients of all keys and pulling their sums, of which ports of two directions hide a part.
+def both_directions(*, duplex: Count, workers: Count, servers: Count, on: Count) -> Count:
+    r"""How much of the shorter of push and pull travels beside the longer.
 
-    .. math:: T = 2\alpha + \max(t_1, t_2) + (1 - o) \min(t_1, t_2), \quad
-              o = d \left(1 - c \frac{k - 1}{w - 1}\right)
+    .. math:: o = d \left(1 - c \frac{k - 1}{w - 1}\right)
 
     Args:
-        push: t₁, of all keys.
-        pull: t₂.
-        duplex: d, how much of the shorter the software carries beside the longer; 0 one after the other.
+        duplex: d, how much the software carries in both directions at once; 0 one after the other.
         workers: w.
-        servers: k.
+        servers: k, at most w where they run on the workers.
         on: c, 1 where servers run on the workers' machines, whose ports then push and answer in both directions.
-        latency: α, of one message.
 
-    One worker has nothing to agree on: 0.
+    Of times t and u the two then take max(t, u) + (1 - o) min(t, u).
 
     References:
-        Derived. With d = 0 it is the 2 n / B of the lemma on servers in Zou et al., Distributed training
-        large-scale deep architectures, 2017, arXiv:1709.06622 (rebuilt from a summary); with d = 1 the
-        optimum of BytePS (OSDI 2020, section 4.1, read in a summary) for k = 0 (its 2 (w - 1) n / (w B),
-        servers on all workers) and k = w (n / B).
+        Derived. With d = 0 push and pull make the 2 n / B of the lemma on servers in Zou et al., Distributed
+        training large-scale deep architectures, 2017, arXiv:1709.06622 (rebuilt from a summary); with d = 1
+        the optimum of BytePS (OSDI 2020, section 4.1, read in a summary): n / B with as many servers as
+        workers on machines of their own, 2 (w - 1) n / (w B) with one on each worker.
 
-    >>> float(push_and_pull(push=1.0, pull=1.0, duplex=0.0, workers=8, servers=8, on=0, latency=0.0))
-    2.0
-    >>> float(push_and_pull(push=1.0, pull=1.0, duplex=1.0, workers=8, servers=8, on=0, latency=0.0))
+    >>> float(both_directions(duplex=1.0, workers=8, servers=8, on=0))
     1.0
-    >>> float(push_and_pull(push=1.0, pull=1.0, duplex=1.0, workers=8, servers=8, on=1, latency=0.0))
-    2.0
+    >>> float(both_directions(duplex=1.0, workers=8, servers=8, on=1))
+    0.0
     """
-    workers = np.asarray(workers)
-    both = np.clip(np.asarray(on) * (np.asarray(servers) - 1) / np.maximum(workers - 1, 1), 0.0, 1.0)
-    alone = 1 - np.clip(duplex, 0.0, 1.0) * (1 - both)
-    time: Seconds = 2 * latency + np.maximum(push, pull) + alone * np.minimum(push, pull)
-    return np.where(workers > 1, time, 0.0)
+    share = np.asarray(on) * (np.asarray(servers) - 1) / np.maximum(np.asarray(workers) - 1, 1)
+    beside: Count = np.clip(duplex, 0.0, 1.0) * (1 - np.clip(share, 0.0, 1.0))
+    return beside
 
 
 def server_sum(
@@ -193,7 +186,7 @@ def servers_to_match_ring(*, workers: Count, duplex: Count) -> Count:
     without both directions at once no number reaches the ring.
 
     References:
-        Derived from `server_transfer`, `push_and_pull` and `ring_all_reduce`.
+        Derived from `server_transfer`, `both_directions` and `ring_all_reduce`.
 
     >>> float(servers_to_match_ring(workers=8, duplex=1.0)), float(servers_to_match_ring(workers=8, duplex=0.0))
     (4.571428571428571, inf)

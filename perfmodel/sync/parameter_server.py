@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perfmodel.cost.ports import Ports, ports
-from perfmodel.formulas.parameter_server import pipeline_fill, push_and_pull, server_sum, server_transfer
+from perfmodel.formulas.parameter_server import both_directions, pipeline_fill, server_sum, server_transfer
 from perfmodel.formulas.roofline import streaming
 from perfmodel.sync.replicas import Replicas, Synchronisation
 from perfmodel.timeline import Overlap, Part, Repeat, Serial, duration, term
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from perfmodel.specs.strategy import Servers
     from perfmodel.units import Bytes, BytesPerSecond, Count
 
-WIRE, SERVER = "parameter server", "server"
-"""Kinds of terms: on the network between hosts, and in the memory of servers."""
+PUSH, PULL, SERVER = "push", "pull", "server"
+"""Kinds of terms: in the two directions of the network between workers and servers, and in the memory of servers."""
 
 
 def synchronise(replicas: Replicas) -> Synchronisation:
@@ -101,37 +101,41 @@ class _Exchange:
 
     def gradients(self) -> Part:
         """What may travel beside the backward pass: stages one after the other, or chunks that follow one another."""
-        pull = 1.0 if self.servers.pull == "at-once" else 0.0
-        before, after = self.local("reduce-scatter", self.replicas.gradient), self.fetched() if pull else ()
-        stages = (self.wire(1.0, pull, self.servers.duplex), *self.serving(), Serial("inside hosts", (*before, *after)))
+        push, before = self.wire(PUSH, self.replicas.gradient), self.local("reduce-scatter", self.replicas.gradient)
+        pull, after = ((), ()) if self.waits else ((self.wire(PULL, self.pulled),), self.fetched())
         if self.servers.chunk is None:
-            return Serial("parameter server", (*before, *stages[:-1], *after))
-        together = Overlap("push and pull", stages)
+            return Serial("parameter server", (*before, push, *self.serving(), *pull, *after))
         chunks = np.maximum(np.ceil(self.replicas.gradient / self.servers.chunk), 1)
-        whole = duration(self.wire(1.0, pull, 0.0)) + sum((duration(stage) for stage in stages[1:]), start=0.0)
-        others = np.maximum(whole - duration(together), 0.0)
-        fill = term("first chunk of keys", pipeline_fill, kind=WIRE, others=others, chunks=chunks)
+        beside = both_directions(duplex=self.servers.duplex, **self.sizes)
+        stages = (Overlap("wire", (push, *pull), 2 - beside), *self.serving(), Serial("hosts", (*before, *after)))
+        together = Overlap("chunks", stages)
+        others = sum((duration(stage, hidden=False) for stage in stages), start=0.0) - duration(together)
+        fill = term("first chunk of keys", pipeline_fill, kind=PUSH, others=np.maximum(others, 0.0), chunks=chunks)
         return Serial("parameter server", (together, fill))
+
+    @property
+    def waits(self) -> bool:
+        """Whether workers pull when the next step begins."""
+        return self.servers.pull == "next-step"
 
     def later(self) -> tuple[Part, ...]:
         """What waits for the next step."""
-        return () if self.servers.pull == "at-once" else (self.wire(0.0, 1.0, 0.0), *self.fetched())
+        return (self.wire(PULL, self.pulled), *self.fetched()) if self.waits else ()
 
     def fetched(self) -> tuple[Part, ...]:
         """Inside hosts, of what was pulled."""
         return self.local("all-gather", self.pulled)
 
-    def wire(self, pushed: float, pulled: float, duplex: float) -> Part:
-        """So much of all keys in both directions at the busiest port."""
-        on = int(self.servers.placement == "colocated")
-        sizes = {"workers": self.workers, "servers": self.count, "on": on}
-        rates = {"worker_bandwidth": self.worker_bandwidth, "server_bandwidth": self.server_bandwidth}
-        name = "push and pull" if pushed and pulled else "push" if pushed else "pull"
+    @property
+    def sizes(self) -> dict[str, Any]:
+        """Workers and servers, and whether these sit on those."""
+        return {"workers": self.workers, "servers": self.count, "on": int(self.servers.placement == "colocated")}
+
+    def wire(self, kind: str, size: Bytes) -> Part:
+        """All keys in one direction, at the busiest port."""
         return term(
-            name, push_and_pull, kind=WIRE,
-            push=server_transfer(size=pushed * self.replicas.gradient, **sizes, **rates),
-            pull=server_transfer(size=pulled * self.pulled, **sizes, **rates),
-            duplex=duplex, latency=self.ports.latency * (pushed + pulled) / 2, **sizes,
+            kind, server_transfer, kind=kind, size=size, worker_bandwidth=self.worker_bandwidth,
+            server_bandwidth=self.server_bandwidth, latency=self.ports.latency, **self.sizes,
         )  # fmt: skip
 
     def serving(self) -> tuple[Part, ...]:

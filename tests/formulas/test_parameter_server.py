@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from perfmodel.formulas.collectives import ring_all_reduce
 from perfmodel.formulas.parameter_server import (
+    both_directions,
     full_exchange,
     pipeline_fill,
-    push_and_pull,
     server_sum,
     server_transfer,
     servers_to_hide,
@@ -24,6 +24,18 @@ from perfmodel.formulas.parameter_server import (
 WORKERS = st.integers(2, 12)
 SIZES = st.floats(1.0, 1e12)
 RATES = st.floats(1e6, 1e12)
+
+
+def transfer(size: float, workers: int, servers: float, rate: float, on: int) -> float:
+    """One direction over ports that are all alike, without latency."""
+    rates = {"worker_bandwidth": rate, "server_bandwidth": rate, "latency": 0.0}
+    return float(server_transfer(size=size, workers=workers, servers=servers, on=on, **rates))
+
+
+def exchange(size: float, workers: int, servers: float, rate: float, on: int, duplex: float) -> float:
+    """Push and pull."""
+    one = transfer(size, workers, servers, rate, on)
+    return one * float(2 - both_directions(duplex=duplex, workers=workers, servers=servers, on=on))
 
 
 def machine_of(server: int, workers: int, *, on: int) -> int:
@@ -53,9 +65,8 @@ def test_push_counted_at_every_port(workers: int, data: st.DataObject, size: flo
         *(sent / rate for sent in leaving.values()),
         *(got / (rate if machine < workers else server_rate) for machine, got in arriving.items()),
     )
-    time = server_transfer(
-        size=size, workers=workers, servers=servers, worker_bandwidth=rate, server_bandwidth=server_rate, on=on
-    )
+    rates = {"worker_bandwidth": rate, "server_bandwidth": server_rate, "latency": 0.0}
+    time = server_transfer(size=size, workers=workers, servers=servers, on=on, **rates)
     assert time == pytest.approx(busiest, rel=1e-9)
 
 
@@ -69,20 +80,15 @@ def test_both_directions_at_once_counted_at_every_port(
     leaving, arriving = pushed(workers, servers, size, on=on)
     machines = {*leaving, *arriving}
     busiest = max((leaving[m] + arriving[m]) / rate for m in machines)
-    one = server_transfer(
-        size=size, workers=workers, servers=servers, worker_bandwidth=rate, server_bandwidth=rate, on=on
-    )
-    sizes = {"workers": workers, "servers": servers, "on": on, "latency": 0.0}
-    assert push_and_pull(push=one, pull=one, duplex=1.0, **sizes) == pytest.approx(busiest, rel=1e-9)
-    assert push_and_pull(push=one, pull=one, duplex=0.0, **sizes) == pytest.approx(2 * one, rel=1e-12)
+    assert exchange(size, workers, servers, rate, on, 1.0) == pytest.approx(busiest, rel=1e-9)
+    one = transfer(size, workers, servers, rate, on)
+    assert exchange(size, workers, servers, rate, on, 0.0) == pytest.approx(2 * one, rel=1e-12)
 
 
 @given(size=SIZES, servers=st.integers(1, 16), on=st.integers(0, 1))
 def test_one_worker_is_free(size: float, servers: int, on: int) -> None:
-    rates = {"worker_bandwidth": 1e9, "server_bandwidth": 1e9}
+    rates = {"worker_bandwidth": 1e9, "server_bandwidth": 1e9, "latency": 1.0}
     assert server_transfer(size=size, workers=1, servers=servers, on=on, **rates) == 0
-    both = {"push": size, "pull": size, "duplex": 0.5, "latency": 1.0}
-    assert push_and_pull(workers=1, servers=servers, on=on, **both) == 0
     assert server_sum(size=size, workers=1, servers=servers, passes=5, memory_bandwidth=1e9) == 0
     assert full_exchange(size=size, workers=1, bandwidth=1e9, latency=1.0) == 0
 
@@ -90,18 +96,14 @@ def test_one_worker_is_free(size: float, servers: int, on: int) -> None:
 @given(workers=WORKERS, size=SIZES, rate=RATES)
 def test_servers_on_all_workers_are_a_ring(workers: int, size: float, rate: float) -> None:
     """The end of BytePS's optimum without extra machines is that of all-reduce: 2 (w - 1) n / (w B)."""
-    rates = {"worker_bandwidth": rate, "server_bandwidth": rate}
-    one = server_transfer(size=size, workers=workers, servers=workers, on=1, **rates)
-    time = push_and_pull(push=one, pull=one, duplex=1.0, workers=workers, servers=workers, on=1, latency=0.0)
-    assert time == pytest.approx(ring_all_reduce(size=size, ranks=workers, bandwidth=rate, latency=0.0), rel=1e-9)
+    ring = ring_all_reduce(size=size, ranks=workers, bandwidth=rate, latency=0.0)
+    assert exchange(size, workers, workers, rate, 1, 1.0) == pytest.approx(ring, rel=1e-9)
 
 
 @given(workers=st.integers(3, 64), size=SIZES, rate=RATES, duplex=st.sampled_from([0.0, 1.0]))
 def test_one_server_then_peers_then_a_ring(workers: int, size: float, rate: float, duplex: float) -> None:
     """The order that Alqahtani and Demirbas (arXiv:1909.02061) measured, where bandwidth binds."""
-    rates = {"worker_bandwidth": rate, "server_bandwidth": rate}
-    one = server_transfer(size=size, workers=workers, servers=1, on=0, **rates)
-    server = push_and_pull(push=one, pull=one, duplex=duplex, workers=workers, servers=1, on=0, latency=0.0)
+    server = exchange(size, workers, 1, rate, 0, duplex)
     peers = full_exchange(size=size, workers=workers, bandwidth=rate, latency=0.0)
     ring = ring_all_reduce(size=size, ranks=workers, bandwidth=rate, latency=0.0)
     assert server > peers > ring
@@ -110,26 +112,18 @@ def test_one_server_then_peers_then_a_ring(workers: int, size: float, rate: floa
 @given(workers=st.integers(2, 64), size=SIZES, rate=RATES, duplex=st.floats(0.0, 1.0))
 def test_servers_that_match_a_ring(workers: int, size: float, rate: float, duplex: float) -> None:
     servers = float(servers_to_match_ring(workers=workers, duplex=duplex))
-    rates = {"worker_bandwidth": rate, "server_bandwidth": rate}
-
-    def time(count: float) -> float:
-        one = server_transfer(size=size, workers=workers, servers=count, on=0, **rates)
-        alike = {"push": one, "pull": one, "duplex": duplex, "latency": 0.0}
-        return float(push_and_pull(workers=workers, servers=count, on=0, **alike))
-
     ring = ring_all_reduce(size=size, ranks=workers, bandwidth=rate, latency=0.0)
     if np.isinf(servers):
-        assert time(100 * workers) >= ring * (1 - 1e-9)
+        assert exchange(size, workers, 100 * workers, rate, 0, duplex) >= ring * (1 - 1e-9)
     else:
-        assert time(servers) == pytest.approx(ring, rel=1e-9)
+        assert exchange(size, workers, servers, rate, 0, duplex) == pytest.approx(ring, rel=1e-9)
 
 
 @given(workers=st.integers(2, 64), size=SIZES, rate=RATES, batches=st.floats(1e-3, 1e3))
 def test_servers_that_hide_the_exchange(workers: int, size: float, rate: float, batches: float) -> None:
     servers = servers_to_hide(size=size, workers=workers, bandwidth=rate, rate=batches)
-    one = server_transfer(
-        size=size, workers=workers, servers=servers, worker_bandwidth=1e30, server_bandwidth=rate, on=0
-    )
+    rates = {"worker_bandwidth": 1e30, "server_bandwidth": rate, "latency": 0.0}
+    one = server_transfer(size=size, workers=workers, servers=servers, on=0, **rates)
     assert 2 * one == pytest.approx(1 / batches, rel=1e-9)
 
 
