@@ -162,7 +162,12 @@ def parallel(row: Row, preset: str = "") -> str:
     if is_served(row["strategy"]):
         served = server_preset(row["strategy"], row["source"])
         if not served:
-            raise UnfitError("gradients that are compressed are not expressible")
+            compressed = "compression" in row["strategy"]
+            raise UnfitError(
+                "gradients that are compressed are not expressible"
+                if compressed
+                else "which servers these are is not stated"
+            )
         return served
     if re.search(r"model.?parallel|hybrid", row["strategy"]):
         raise UnfitError("model parallelism of embedding tables is not expressible")
