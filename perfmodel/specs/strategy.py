@@ -140,7 +140,10 @@ class Strategy(Spec):
             yield Fault(
                 "zero", f"{self.sync} keeps whole replicas; leave zero at 0, or take sync all-reduce", self.zero
             )
-        if self.servers:
+        if self.servers and self.sync != "parameter-server":
+            message = f"{self.sync} has no servers; take sync parameter-server, or leave servers out"
+            yield Fault("servers", message, self.servers.count)
+        elif self.servers:
             yield from _server_faults(self.servers)
 
     @property

@@ -15,6 +15,7 @@ from perfmodel.formulas.parameter_server import servers_to_match_ring
 from perfmodel.library import find
 from perfmodel.parallel import arrange
 from perfmodel.prediction import COMMUNICATION, Prediction, predict, predict_layout
+from perfmodel.reporting.prediction import warnings
 from perfmodel.specs import Strategy
 from perfmodel.specs.strategy import Servers
 from perfmodel.sync import PROTOCOLS
@@ -260,6 +261,7 @@ class TestRefused:
         [
             ("parameter-server", 1, {}, {"zero"}),
             ("peer-to-peer", 3, None, {"zero"}),
+            ("peer-to-peer", 0, {"count": 2}, {"servers"}),
             ("parameter-server", 0, {"placement": "colocated", "nics": 2, "duplex": 1}, {"servers.nics", "servers.duplex"}),
             ("parameter-server", 0, {"placement": "host-memory", "count": 2}, {"servers.workers", "servers.count"}),
             ("parameter-server", 0, {"chunk": "4 MB", "pull": "next-step", "duplex": 1}, {"servers.duplex"}),

@@ -163,7 +163,10 @@ class TestDdl:
 
     def test_servers_of_no_known_kind_are_skipped(self) -> None:
         words = "data-parallel PS (BytePS), compression onebit"
-        assert reason(DDL_ROW, notes="method BSP-PS", strategy=words) == "gradients that are compressed are not expressible"
+        assert (
+            reason(DDL_ROW, notes="method BSP-PS", strategy=words)
+            == "gradients that are compressed are not expressible"
+        )
         unknown = reason(DDL_ROW, notes="method BSP-PS", strategy="parameter server")
         assert unknown == "which servers these are is not stated"
 
