@@ -284,3 +284,10 @@ def test_every_preset_runs(name: str) -> None:
     made = predict(workload("resnet-50", 32), hardware(), strategy)
     assert made.step_time > 0
     assert arrange(made.workload, made.hardware, strategy).dp == 4
+
+
+def test_memory_that_nobody_knows_is_told() -> None:
+    known = predicted(16, sync="parameter-server", servers_memory_bandwidth="50 GB/s")
+    assert not [line for line in warnings(known) if "adding up" in line]
+    assert [line for line in warnings(predicted(16, sync="parameter-server")) if "adding up" in line]
+    assert not [line for line in warnings(predicted(16)) if "adding up" in line]
