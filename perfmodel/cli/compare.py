@@ -31,7 +31,7 @@ def compare(
     crossovers. `compare A.json B.json …` takes reports that `predict --format json` wrote, differences to the first.
     """
     from perfmodel import api
-    from perfmodel.yamlfile import scalar
+    from perfmodel.yamltext import scalar
 
     if any(thing.endswith(".json") for thing in things):
         _refuse({"--strategies": strategies, "--devices": devices, "--batch": batch, "--batch-per-device": batch_per_device,
