@@ -60,9 +60,8 @@ def synchronise(
         return exchange(Message(name, collective, size, group), network, "data parallel")  # type: ignore[arg-type]
 
     whole = message("gradient all-reduce", "all-reduce", gradient, replicas)
-    across = Group(replicas.size / shards.size, shards.stride * shards.size)
     scatter = message("gradient reduce-scatter", "reduce-scatter", gradient, shards)
-    between = message("gradient all-reduce", "all-reduce", gradient / shards.size, across)
+    between = message("gradient all-reduce", "all-reduce", gradient / shards.size, layout.across)
     gather = message("weight all-gather", "all-gather", weight, shards)
 
     def by_layer(name: str, collective: str, size: Count) -> Part:
