@@ -5,7 +5,7 @@
 Boards with the same chip share one constant (CHIPS). It is the only one that is free, but for the share of the memory
 bandwidth with --streaming, for a chip without a table of kernels; the loss is that of `perfmodel calibrate` (soft L1 of the
 logarithm of predicted over measured time), over the calibration rows of convolutional networks on one device. Runs of
-one configuration count once, by their median; --without leaves out those whose address holds a text, as of software
+one configuration count once, by their median; --without leaves out those whose address or notes hold a text, as of software
 older than the chip. Prints for each chip and precision the errors with the shares of the hardware files and the fit as
 YAML. The shares in the hardware files come from lambda-pytorch, lambda-tensorflow, timm, deeplearningexamples, dlperf,
 mxnet, misc, tf-cnn-benchmarks, jcjohnson-cnn and soumith-convnet.
@@ -125,7 +125,7 @@ def main() -> int:
             named
             and (row.devices or 1) <= options.devices
             and row.hardware in chips
-            and options.without not in row.address
+            and options.without not in f"{row.address} {row.notes}"
         )
 
     for job, measured in cases(options.studies, is_wanted):

@@ -102,13 +102,16 @@ def read_timings(paths: Sequence[Path], chosen: Selection) -> Timings:
     if problems:
         raise InputError(problems[:MOST_FAULTS])
     if not rows:
-        hint = (
-            nearest(chosen.device, devices) if chosen.device else f"; the tables hold {', '.join(sorted(devices)[:8])}"
-        )
-        raise InputError(
-            [Problem(Place("--device"), chosen.device or "", f"no timing of this device that can be used{hint}")]
-        )
+        raise InputError([_none_left(chosen, devices, reasons)])
     return Timings(tuple(rows), reasons)
+
+
+def _none_left(chosen: Selection, devices: set[str], reasons: Counter[str]) -> Problem:
+    if reasons:
+        why = "; ".join(f"{n} of {reason}" for reason, n in reasons.most_common(3))
+        return Problem(Place("DATA"), chosen.device, f"no timing that can be used; the rows are {why}")
+    hint = nearest(chosen.device, devices) if chosen.device else f"; the tables hold {', '.join(sorted(devices)[:8])}"
+    return Problem(Place("--device"), chosen.device, f"no timing of this device that can be used{hint}")
 
 
 def _timing(row: Row, express: Callable[[Row], Measured], *, split: bool) -> Timing:

@@ -97,7 +97,7 @@ def with_job_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _values(texts: dict[str, Any]) -> dict[str, Any]:
-    from perfmodel.yamlfile import scalar
+    from perfmodel.yamltext import scalar
 
     # an empty text is a fault, not an option that was left out: think of --tp "$TP"
     return {name: scalar(text) if isinstance(text, str) and text.strip() else text for name, text in texts.items()}
@@ -105,7 +105,7 @@ def _values(texts: dict[str, Any]) -> dict[str, Any]:
 
 def _assignments(texts: list[str]) -> dict[str, Any]:
     from perfmodel.errors import InputError, Place, Problem
-    from perfmodel.yamlfile import scalar
+    from perfmodel.yamltext import scalar
 
     wrong = [text for text in texts if "=" not in text]
     if wrong:

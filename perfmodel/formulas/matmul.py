@@ -122,11 +122,12 @@ def tiled_compute(
     ...     tile_columns=128, tile_balance=0.0, depth_half=0.0, depth_time=0.0, overlap=2.0))
     0.016384000000000003
     """
-    m, n, b, p, slope, least = (
-        np.expand_dims(np.asarray(x), -1) for x in (rows, columns, count, cores, 2 * cores / rate, depth_time)
+    m, n, b, p, slope, least, balance, o = (
+        np.expand_dims(np.asarray(x), -1)
+        for x in (rows, columns, count, cores, 2 * cores / rate, depth_time, tile_balance, overlap)
     )
     r, c = np.atleast_1d(tile_rows), np.atleast_1d(tile_columns)
     waves = np.ceil(b * np.ceil(m / r) * np.ceil(n / c) / p)
-    one = slope * overlapped(computing=r * c, moving=(r + c) * tile_balance, overlap=overlap)
+    one = slope * overlapped(computing=r * c, moving=(r + c) * balance, overlap=o)
     fastest: Seconds = np.min(waves * np.maximum(one, least), axis=-1)
     return fastest * (depth + depth_half)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from perfmodel.formulas.matmul import tiled_compute
 from perfmodel.formulas.roofline import overlapped
 from perfmodel.units import Bytes, BytesPerSecond, Count, FlopPerSecond, Seconds
 
@@ -77,21 +78,24 @@ def split_product(
     >>> [round(float(split_product(splits=s, **filters, **v100)) * 1e6) for s in (1, 64)]
     [8418, 291]
     """
-    m, n, k, b, p, most, moved, slope, least = (
+    rate = peak * fraction * sustained
+    whole = tiled_compute(
+        rows=rows, columns=columns, depth=depth, count=count, rate=rate, cores=cores, tile_rows=tile_rows,
+        tile_columns=tile_columns, tile_balance=tile_balance, depth_half=depth_half, depth_time=depth_time, overlap=overlap,
+    )  # fmt: skip
+    memory = streaming_fraction * bandwidth
+    unsplit = overlapped(computing=whole, moving=traffic / memory, overlap=overlap)
+
+    m, n, k, b, most, moved, q, rates, p, slope, least, half, balance, o = (
         np.expand_dims(np.asarray(x), -1)
-        for x in (rows, columns, depth, count, cores, np.minimum(splits, depth), traffic,
-                  2 * cores / (peak * fraction * sustained), depth_time)
+        for x in (rows, columns, depth, count, np.minimum(splits, depth), traffic, partial, memory,
+                  cores, 2 * cores / rate, depth_time, depth_half, tile_balance, overlap)
     )  # fmt: skip
     r, c = np.atleast_1d(tile_rows), np.atleast_1d(tile_columns)
     tiles = b * np.ceil(m / r) * np.ceil(n / c)
-    one = np.maximum(slope * overlapped(computing=r * c, moving=(r + c) * tile_balance, overlap=overlap), least)
-
-    def parted(parts: Count) -> Seconds:
-        computing = np.ceil(tiles * parts / p) * (k / parts + depth_half) * one
-        sums = (np.asarray(parts) > 1) * parts * 2 * partial * b * m * n
-        moving = (moved + sums) / (streaming_fraction * bandwidth)
-        fastest: Seconds = np.min(overlapped(computing=computing, moving=moving, overlap=overlap), axis=-1)
-        return fastest
-
-    filling = np.maximum(np.minimum(np.floor(p / tiles), most), 1)
-    return launch + np.minimum(parted(1), parted(filling))
+    parts = np.maximum(np.minimum(np.floor(p / tiles), most), 1)
+    one = np.maximum(slope * overlapped(computing=r * c, moving=(r + c) * balance, overlap=o), least)
+    computing = np.ceil(tiles * parts / p) * (k / parts + half) * one
+    moving = (moved + (parts > 1) * parts * 2 * q * b * m * n) / rates
+    split: Seconds = np.min(overlapped(computing=computing, moving=moving, overlap=o), axis=-1)
+    return launch + np.minimum(unsplit, split)

@@ -12,7 +12,8 @@ from perfmodel.errors import InputError, Place, Problem
 from perfmodel.specs.common import Precision
 from perfmodel.specs.strategy import Attention, Degree, Recompute, Schedule
 from perfmodel.units import UNITS
-from perfmodel.yamlfile import Spec, fault_message, nearest, scalar
+from perfmodel.yamlfile import Spec, fault_message, nearest
+from perfmodel.yamltext import scalar
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -43,7 +43,6 @@ CONSTANTS = {"tile_balance", "depth_half", "softmax_width"}
 TILES = {"tile_rows", "tile_columns"}
 """Have an axis of their own, the last."""
 COUNTS_FLOP = {"tiled_matmul", "tiled_compute", "split_product", "flash_attention"}
-TILED = {"tiled_matmul", "split_product"}
 """Its 2 m n k FLOP are made of counts, so that the unit FLOP cannot be rescaled."""
 
 
@@ -124,10 +123,6 @@ class TestDimensions:
         assert not is_consistent(wrong, inputs)
 
 
-HARDWARE_ALONE = {"peak", "cores", *SHARES, *CONSTANTS} - {"streaming_fraction"}
-"""Of a tiled product: constants of one device, which have not been made columns."""
-
-
 def rows_equal_scalars(formula: Formula, columns: set[str], table: list[dict[str, Any]]) -> None:
     first = table[0]
     wide = {name: np.array([row[name] for row in table]) if name in columns else first[name] for name in first}
@@ -140,15 +135,13 @@ class TestColumns:
     @given(data=st.data())
     def test_a_table_equals_its_rows(self, formula: Formula, data: st.DataObject) -> None:
         table = data.draw(st.lists(inputs_of(formula), min_size=2, max_size=5))
-        fixed = TILES | HARDWARE_ALONE if formula.__name__ in TILED else TILES
-        rows_equal_scalars(formula, table[0].keys() - fixed, table)
+        rows_equal_scalars(formula, table[0].keys() - TILES, table)
 
     @every_formula
     @given(data=st.data())
     def test_one_column_beside_numbers(self, formula: Formula, data: st.DataObject) -> None:
         table = data.draw(st.lists(inputs_of(formula), min_size=2, max_size=5))
-        fixed = TILES | HARDWARE_ALONE if formula.__name__ in TILED else TILES
-        rows_equal_scalars(formula, {data.draw(st.sampled_from(sorted(table[0].keys() - fixed)))}, table)
+        rows_equal_scalars(formula, {data.draw(st.sampled_from(sorted(table[0].keys() - TILES)))}, table)
 
     def test_device_constants_of_a_tiled_product(self) -> None:
         formula = next(f for f in FORMULAS if f.__name__ == "tiled_matmul")
