@@ -39,7 +39,9 @@ def axes_of(tier: Tier, group: Group, members: Count) -> tuple[Axis, ...]:
     link = tier.links[0]
     shape = np.asarray(tier.shape)
     job = np.maximum(group.job, np.maximum(group.size * group.stride, group.rows * group.apart))
-    extents = slices(tuple(map(int, shape)))[np.clip(np.ceil(job), 1, tier.devices).astype(np.int64)]
+    extents = slices(tuple(map(int, shape)), int(link.cube or 1))[
+        np.clip(np.ceil(job), 1, tier.devices).astype(np.int64)
+    ]
     reach = np.where(np.asarray(members) > 1, members * group.stride * 1.0, 1.0)
     found: list[Axis] = []
     below: Count = 1.0
@@ -47,7 +49,7 @@ def axes_of(tier: Tier, group: Group, members: Count) -> tuple[Axis, ...]:
         extent = extents[..., axis]
         spacing = np.clip(group.stride / below, 1, extent)
         along = np.maximum(np.ceil(np.clip(reach / below, 1, extent) / spacing), 1)
-        wraps = extent % link.closes == 0 if link.closes else np.isin(extent, shape)
+        wraps = np.all(extents % link.cube == 0, axis=-1) if link.cube else np.isin(extent, shape)
         closed = wraps & (along * spacing == extent)
         width = torus_axis_bandwidth(members=along, spacing=spacing, closed=closed, bandwidth=link.usable)
         found.append(Axis(along, np.where(along > 1, spacing, 0), width))
@@ -56,15 +58,17 @@ def axes_of(tier: Tier, group: Group, members: Count) -> tuple[Axis, ...]:
 
 
 @lru_cache(maxsize=32)
-def slices(shape: tuple[int, ...]) -> NDArray[np.int64]:
-    """The box for each number of devices: the most cubic that has them, or the next larger one; axes in ascending order."""
+def slices(shape: tuple[int, ...], cube: int) -> NDArray[np.int64]:
+    """The box for each number of devices, axes in ascending order: of whole cubes where that is possible, then the most cubic.
+
+    A number that no box has gets the next larger one.
+    """
     boxes = 1 + np.stack([axis.ravel() for axis in np.indices(shape)], axis=1)
-    volumes = boxes.prod(axis=1)
-    longest = np.argsort(boxes.max(axis=1) - boxes.min(axis=1), kind="stable")
-    first = {int(volumes[index]): np.sort(boxes[index]) for index in longest[::-1]}
+    broken, spread = (boxes % cube > 0).any(axis=1), boxes.max(axis=1) - boxes.min(axis=1)
     table = np.zeros((prod(shape) + 1, len(shape)), dtype=np.int64)
-    box = np.sort(np.asarray(shape))
-    for devices in range(prod(shape), -1, -1):
-        box = first.get(devices, box)
-        table[devices] = box
+    for index in np.lexsort((spread, broken))[::-1]:
+        table[boxes[index].prod()] = np.sort(boxes[index])
+    for devices in range(prod(shape) - 1, -1, -1):
+        if not table[devices].any():
+            table[devices] = table[devices + 1]
     return table

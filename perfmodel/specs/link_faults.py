@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from perfmodel.specs.links import is_device, pairs_of
 from perfmodel.specs.mesh import mesh, side
@@ -21,12 +21,20 @@ MOST = 64
 _NAME = re.compile(r"[A-Za-z][\w.]*|\d+")
 
 
+class _Tier(NamedTuple):
+    """What the links of a tier have to fit."""
+
+    devices: int
+    inside: int
+    shape: tuple[int, ...] | None
+
+
 def link_faults(
     path: str, links: tuple[Link, ...], *, devices: int, inside: int, shape: tuple[int, ...] | None
 ) -> Iterator[Fault]:
     """What cannot be in the links of one tier, which joins ``devices``, ``inside`` of them in a unit of the tier inside."""
     faults = [fault for index, link in enumerate(links) for fault in _own_faults(f"{path}.{index}", link)]
-    faults += _kind_faults(path, links, devices, inside, shape)
+    faults += _kind_faults(path, links, _Tier(devices, inside, shape))
     yield from faults
     listed = [link for link in links if link.joins]
     if faults or not listed:
@@ -58,32 +66,44 @@ def _own_faults(path: str, link: Link) -> Iterator[Fault]:
             yield Fault(f"{path}.joins", message, text)
 
 
-def _kind_faults(
-    path: str, links: tuple[Link, ...], devices: int, inside: int, shape: tuple[int, ...] | None
-) -> Iterator[Fault]:
+def _kind_faults(path: str, links: tuple[Link, ...], tier: _Tier) -> Iterator[Fault]:
     """Links of which it is not clear what they join, and regular ones whose numbers contradict the tier's."""
     for index, link in enumerate(links):
-        kinds = [name for name in ("joins", "closes", "leaf", "rates") if getattr(link, name)]
+        own = f"{path}.{index}"
+        kinds = [name for name in ("joins", "cube", "leaf", "rates") if getattr(link, name)]
         if len(kinds) > 1:
-            yield Fault(f"{path}.{index}.{kinds[1]}", f"a link has either {kinds[0]} or {kinds[1]}, not both")
-        elif not kinds and not shape:
+            yield Fault(f"{own}.{kinds[1]}", f"a link has either {kinds[0]} or {kinds[1]}, not both")
+        elif link.leaf:
+            yield from _leaf_faults(own, link, tier)
+        elif link.cube or tier.shape:
+            yield from _torus_faults(own, link, tier)
+        elif link.oversubscription > 1:
+            yield Fault(f"{own}.oversubscription", "is of a leaf; say how many devices one has", link.oversubscription)
+        elif not kinds:
             message = f"{link.name} joins nothing; give joins, leaf or rates, or the tier a shape"
-            yield Fault(f"{path}.{index}.name", message, link.name)
-        elif link.closes and not shape:
-            yield Fault(f"{path}.{index}.closes", "is for a torus; give the tier a shape", link.closes)
-        elif link.closes and shape and all(extent % link.closes for extent in shape):
-            axes = " x ".join(map(str, shape))
-            yield Fault(f"{path}.{index}.closes", f"{link.closes} divides no axis of {axes}", link.closes)
-        elif link.leaf and (link.leaf % inside or devices % link.leaf):
-            message = f"{link.leaf} must be a multiple of {inside} and divide the {devices} devices of the tier"
-            yield Fault(f"{path}.{index}.leaf", message, link.leaf)
-        elif link.oversubscription > 1 and not link.leaf:
-            yield Fault(f"{path}.{index}.oversubscription", "is of a leaf; say how many devices one has")
-        elif link.leaf and link.leaf // inside > (link.ports or inf):
-            message = f"{link.leaf // inside} units need as many ports of a leaf, which has {link.ports}"
-            yield Fault(f"{path}.{index}.ports", message, link.ports)
+            yield Fault(f"{own}.name", message, link.name)
         elif index and not (link.joins and links[0].joins):
-            yield Fault(f"{path}.{index}.name", "only links that are listed (joins) can be of several kinds", link.name)
+            yield Fault(f"{own}.name", "only links that are listed (joins) can be of several kinds", link.name)
+
+
+def _torus_faults(path: str, link: Link, tier: _Tier) -> Iterator[Fault]:
+    if not tier.shape:
+        yield Fault(f"{path}.cube", "is for a torus; give the tier a shape", link.cube)
+    elif link.joins or link.rates or tier.inside > 1:
+        message = "the links of a torus join single devices, in the innermost tier, and have no list"
+        yield Fault(f"{path}.name", message, link.name)
+    elif link.cube and any(extent % link.cube for extent in tier.shape):
+        axes = " x ".join(map(str, tier.shape))
+        yield Fault(f"{path}.cube", f"{link.cube} does not divide each axis of {axes}", link.cube)
+
+
+def _leaf_faults(path: str, link: Link, tier: _Tier) -> Iterator[Fault]:
+    units = (link.leaf or 1) // tier.inside
+    if not units or (link.leaf or 1) % tier.inside or tier.devices % (link.leaf or 1):
+        message = f"{link.leaf} must be a multiple of {tier.inside} and divide the {tier.devices} devices of the tier"
+        yield Fault(f"{path}.leaf", message, link.leaf)
+    elif units > (link.ports or inf):
+        yield Fault(f"{path}.ports", f"{units} units need as many ports of a leaf, which has {link.ports}", link.ports)
 
 
 def _pair_faults(path: str, link: Link, devices: int) -> Iterator[Fault]:

@@ -40,8 +40,9 @@ class Link(Group):
     joins: tuple[Text, ...] = ()
     """What they join: '0 - 1', '0 - 3 x2' for two links side by side, '0 1 - plx0' for several devices and a switch.
     Numbers are devices of the tier; other names are switches, roots and sockets, which pass traffic on."""
-    closes: Size | None = None
-    """Of a torus: an axis closes to a ring where the slice's extent is a multiple of this; None: where it spans the pod."""
+    cube: Size | None = None
+    """Of a torus that optical switches join: devices along each edge of a cube. A slice of whole cubes closes to rings along
+    all axes; without cubes an axis closes where the slice spans the tier."""
     leaf: Size | None = None
     """Of a leaf-spine fabric: devices under one leaf, which reach one another at the full bandwidth of the tier."""
     oversubscription: Annotated[Fraction, Field(ge=1)] = 1.0
