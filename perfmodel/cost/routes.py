@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfmodel.cost.torus import axes_of
+from perfmodel.cost.torus import axes_of, torus_share
 from perfmodel.formulas.topology import pooled_bandwidth, spine_bandwidth, torus_latency
 from perfmodel.specs.mesh import mesh
 
@@ -29,7 +29,7 @@ class Route:
     """What a ring of a group sees of the network."""
 
     bandwidth: BytesPerSecond
-    """Of the narrowest tier that the ring crosses; of a torus, all axes of the group together."""
+    """Of the narrowest tier that the ring crosses; of a torus, the axes of the group together."""
     ring_latency: Seconds
     """Of one step, averaged around the ring."""
     tree_latency: Seconds
@@ -65,8 +65,8 @@ def route(network: tuple[Tier, ...], group: Group) -> Route:
     .. math:: B = \min_i m_{i-1} \eta_i B_i, \qquad
               \alpha = \frac{1}{n-1} \sum_i \left(\frac{n}{m_{i-1}} - \frac{n}{m_i}\right) \alpha_i
 
-    Where a tier lists its links, B_i is that of the rings that are found through them; of a torus, the sum over
-    the axes of the group, whose steps go along one axis after the other.
+    Where a tier lists its links, B_i is that of the rings that are found through them; of a torus, that of the
+    group's axes, whose steps go along one axis after the other.
 
     Assumes that all groups of the job communicate at once and that ranks are dense (derived).
     """
@@ -80,7 +80,7 @@ def route(network: tuple[Tier, ...], group: Group) -> Route:
         span = _Span(*group.within(tier.devices), inside)
         if tier.links and tier.shape:
             axes = axes_of(tier, group, span.members)
-            share: Number = sum(axis.bandwidth for axis in axes) * tier.efficiency
+            share = torus_share(tier, axes)
             hops = sum(axis.spacing * (axis.members - 1) for axis in axes)
             along = torus_latency(hops=hops, latency=tier.latency)
             ring, tree = ring + along, tree + along

@@ -94,6 +94,28 @@ def torus_axis_bandwidth(*, members: Count, spacing: Count, closed: Count, bandw
     return np.where(np.asarray(members) > 1, (1 + closed) * bandwidth / spacing, 0.0)
 
 
+def torus_bandwidth(*, total: BytesPerSecond, widest: BytesPerSecond, concurrent: Count) -> BytesPerSecond:
+    r"""What a collective over several axes of a torus reaches together.
+
+    .. math:: B = \min\left(\sum_i B_i,\; c \max_i B_i\right)
+
+    Args:
+        total: Σ B_i, of the group along all its axes.
+        widest: max B_i, of the group along the axis where it has most.
+        concurrent: c, axes whose links are busy at the same time: all of them where the message is cut into a part for each
+            axis (multi-ring), about one where rings go along one axis after the other.
+
+    References:
+        Austin et al., How to Scale Your Model, Google DeepMind 2025, "Sharded matrices": a gather over several axes has
+        the bandwidth of all of them. On a pod of TPU v6e an all-reduce was measured at that of 1.05 axes (Google,
+        tpu-recipes, microbenchmarks/trillium/collectives).
+
+    >>> float(torus_bandwidth(total=400e9, widest=200e9, concurrent=3))
+    400000000000.0
+    """
+    return np.minimum(total, concurrent * widest)
+
+
 def torus_latency(*, hops: Count, latency: Seconds) -> Seconds:
     r"""Of a reduce-scatter or all-gather along the axes of a torus, one axis after the other.
 

@@ -77,6 +77,8 @@ def _kind_faults(path: str, links: tuple[Link, ...], tier: _Tier) -> Iterator[Fa
             yield from _leaf_faults(own, link, tier)
         elif link.cube or tier.shape:
             yield from _torus_faults(own, link, tier)
+        elif link.concurrent:
+            yield Fault(f"{own}.concurrent", "is for a torus; give the tier a shape", link.concurrent)
         elif link.oversubscription > 1:
             yield Fault(f"{own}.oversubscription", "is of a leaf; say how many devices one has", link.oversubscription)
         elif not kinds:

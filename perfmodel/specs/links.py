@@ -43,6 +43,8 @@ class Link(Group):
     cube: Size | None = None
     """Of a torus that optical switches join: devices along each edge of a cube. A slice of whole cubes closes to rings along
     all axes; without cubes an axis closes where the slice spans the tier."""
+    concurrent: Annotated[Fraction, Field(ge=1)] | None = None
+    """Of a torus: axes whose links one collective keeps busy at the same time; None: all (rings along all axes at once)."""
     leaf: Size | None = None
     """Of a leaf-spine fabric: devices under one leaf, which reach one another at the full bandwidth of the tier."""
     oversubscription: Annotated[Fraction, Field(ge=1)] = 1.0
