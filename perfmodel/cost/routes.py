@@ -111,17 +111,24 @@ def _looked_up(
     tier: Tier, group: Group, span: _Span, links: Mesh, *, neighbour: bool
 ) -> tuple[BytesPerSecond, Seconds]:
     """What the mesh gives, row by row of the columns; each distinct group is looked up once."""
-    stride = np.where(span.row > 1, group.stride, 1)
-    apart = np.where(span.rows > 1, group.apart, 0)
-    columns = np.broadcast_arrays(span.row, stride, span.rows, apart)
-    table = np.stack([np.asarray(column, dtype=np.int64).ravel() for column in columns], axis=1)
-    keys, index = np.unique(table, axis=0, return_inverse=True)
-    find = links.neighbour if neighbour else links.ring
-    ways = [find((int(a), int(b), int(c), int(d))) if a * c > 1 else None for a, b, c, d in keys]
-    shape = columns[0].shape
-    bandwidth = np.take([way.bandwidth if way else np.inf for way in ways], index.ravel()).reshape(shape)
-    latency = np.take([way.latency if way else 0.0 for way in ways], index.ravel()).reshape(shape)
+    base = tier.devices + 1  # members and strides inside the tier are no larger, so that one number tells four
+    key: Number = 0
+    for part in (span.row, np.where(span.row > 1, group.stride, 1), span.rows, np.where(span.rows > 1, group.apart, 0)):
+        key = key * base + np.asarray(part, dtype=np.int64)
+    distinct, index = np.unique(key, return_inverse=True)
+    ways = [_way(links, int(one), base, neighbour=neighbour) for one in distinct]
+    bandwidth, latency = (np.take(values, index).reshape(np.shape(key)) for values in zip(*ways, strict=True))
     return bandwidth, np.where(np.isnan(latency), tier.latency, latency)
+
+
+def _way(links: Mesh, key: int, base: int, *, neighbour: bool) -> tuple[float, float]:
+    """Bandwidth and latency of the groups with the strides that a key stands for."""
+    row, stride, rows, apart = (key // base**power % base for power in (3, 2, 1, 0))
+    if row * rows == 1:
+        return np.inf, 0.0
+    find = links.neighbour if neighbour else links.ring
+    way = find((row, stride, rows, apart))
+    return way.bandwidth, way.latency
 
 
 def neighbour(network: tuple[Tier, ...], group: Group) -> Route:

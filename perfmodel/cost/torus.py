@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
 from itertools import permutations
-from math import prod
+from math import ceil, prod
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from perfmodel.parallel import Group
     from perfmodel.specs.network import Tier
     from perfmodel.units import BytesPerSecond, Count
+
+
+Place = tuple[int, float, int]
+"""Members along an axis, their spacing, and 1 where they go all around it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,45 +42,45 @@ def axes_of(tier: Tier, group: Group, members: Count) -> tuple[Axis, ...]:
     the group most, as compilers lay degrees along axes of their size. An axis closes to a ring where the group
     goes all around it and the slice has the links that wrap.
     """
+    base = tier.devices + 1  # so that one number tells three; each distinct group is placed once
     job = np.maximum(group.job, np.maximum(group.size * group.stride, group.rows * group.apart))
-    shape = tuple(map(int, tier.shape or ()))
-    extents = slices(shape, int(tier.links[0].cube or 1))[np.clip(np.ceil(job), 1, tier.devices).astype(np.int64)]
-    orders = [
-        _filled(tier, group, members, extents[..., order]) for order in map(list, permutations(range(len(shape))))
-    ]
-    totals = np.stack(np.broadcast_arrays(*(sum(axis.bandwidth for axis in axes) for axes in orders)))
-    best = totals.argmax(axis=0)
-    return tuple(_chosen([axes[index] for axes in orders], best) for index in range(len(shape)))
+    stride = np.where(np.asarray(members) > 1, group.stride, 1)
+    whole = (np.asarray(np.ceil(x), dtype=np.int64) for x in (members, stride, np.clip(job, 1, tier.devices)))
+    key = reduce(lambda above, below: above * base + below, whole)
+    distinct, index = np.unique(key, return_inverse=True)
+    shape, cube = tuple(map(int, tier.shape or ())), int(tier.links[0].cube or 0)
+    placed = np.array([_placed(shape, cube, *(int(x) // base**n % base for n in (2, 1, 0))) for x in distinct])
+    along, spacing, closed = np.moveaxis(placed[index].reshape(*np.shape(key), len(shape), 3), (-1, -2), (0, 1))
+    usable = tier.links[0].usable
+    widths = [torus_axis_bandwidth(members=m, spacing=s, closed=c, bandwidth=usable)
+              for m, s, c in zip(along, spacing, closed, strict=True)]  # fmt: skip
+    return tuple(map(Axis, along, np.where(along > 1, spacing, 0), widths))
 
 
-def _chosen(axes: list[Axis], which: NDArray[np.int64]) -> Axis:
-    """Row by row, one of several axes."""
+@lru_cache(maxsize=65536)
+def _placed(shape: tuple[int, ...], cube: int, members: int, stride: int, job: int) -> tuple[Place, ...]:
+    """A group's members along each axis, their spacing, and whether they go all around: in the best order of the axes."""
+    extents = tuple(map(int, slices(shape, max(cube, 1))[job]))
+    wraps = [not any(extent % cube for extent in extents) if cube else extent in shape for extent in extents]
+    orders = permutations(zip(extents, wraps, strict=True))
+    return max((_filled(members, stride, tuple(axes)) for axes in orders), key=_links_used)
 
-    def pick(values: list[Count]) -> Count:
-        table = np.stack(np.broadcast_arrays(*values, which)[:-1])
-        return np.asarray(np.take_along_axis(table, np.broadcast_to(which, table.shape[1:])[None], axis=0)[0])
 
-    return Axis(*(pick([getattr(axis, name) for axis in axes]) for name in ("members", "spacing", "bandwidth")))
-
-
-def _filled(tier: Tier, group: Group, members: Count, extents: NDArray[np.int64]) -> tuple[Axis, ...]:
-    """A group along the axes of a slice which ranks fill in this order."""
-    link = tier.links[0]
-    reach = np.where(np.asarray(members) > 1, members * group.stride * 1.0, 1.0)
-    whole = np.all(extents % link.cube == 0, axis=-1) if link.cube else np.bool_(False)  # noqa: FBT003 - no cubes
-    found: list[Axis] = []
-    below: Count = 1.0
-    for axis in range(extents.shape[-1]):
-        extent = extents[..., axis]
-        spacing = np.clip(group.stride / below, 1, extent)
-        along = np.maximum(np.ceil(np.clip(reach / below, 1, extent) / spacing), 1)
-        wraps = whole if link.cube else np.isin(extent, np.asarray(tier.shape))
-        width = torus_axis_bandwidth(
-            members=along, spacing=spacing, closed=wraps & (along * spacing == extent), bandwidth=link.usable
-        )
-        found.append(Axis(along, np.where(along > 1, spacing, 0), width))
-        below = below * extent
+def _filled(members: int, stride: int, axes: tuple[tuple[int, bool], ...]) -> tuple[Place, ...]:
+    """Along the axes of a slice which ranks fill in this order."""
+    found: list[Place] = []
+    below = 1
+    for extent, wraps in axes:
+        spacing = min(max(stride / below, 1), extent)
+        reach = min(max(members * stride / below, 1), extent) if members > 1 else 1
+        along = max(ceil(reach / spacing), 1)
+        found.append((along, spacing, int(wraps and along * spacing == extent)))
+        below *= extent
     return tuple(found)
+
+
+def _links_used(places: tuple[Place, ...]) -> float:
+    return sum((1 + closed) / spacing for along, spacing, closed in places if along > 1)
 
 
 def torus_share(tier: Tier, axes: tuple[Axis, ...]) -> BytesPerSecond:
