@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -171,15 +170,18 @@ def _rate(tier: Tier) -> BytesPerSecond:
     return min(rates) if rates else tier.bandwidth
 
 
-@lru_cache(maxsize=256)
 def levels(network: tuple[Tier, ...]) -> tuple[Tier, ...]:
     """The tiers of a network; a leaf-spine fabric is two, the leaf and the spine over it."""
-    found: list[Tier] = []
-    for tier in network:
-        for link in tier.links:
-            if link.leaf:
-                found.append(tier.model_copy(update={"devices": link.leaf, "links": ()}))
-                uplinks = spine_bandwidth(bandwidth=float(tier.bandwidth), oversubscription=link.oversubscription)
-                tier = tier.model_copy(update={"bandwidth": uplinks * (1 - link.overhead), "ports": None, "links": ()})  # noqa: PLW2901
-        found.append(tier)
-    return tuple(found)
+    if not any(link.leaf for tier in network for link in tier.links):
+        return network
+    return tuple(level for tier in network for level in _leaf_and_spine(tier))
+
+
+def _leaf_and_spine(tier: Tier) -> tuple[Tier, ...]:
+    link = next((link for link in tier.links if link.leaf), None)
+    if link is None:
+        return (tier,)
+    uplinks = spine_bandwidth(bandwidth=float(tier.bandwidth), oversubscription=link.oversubscription)
+    leaf = tier.model_copy(update={"devices": link.leaf, "links": ()})
+    spine = tier.model_copy(update={"bandwidth": uplinks * (1 - link.overhead), "ports": None, "links": ()})
+    return leaf, spine
