@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from math import inf
-from typing import TYPE_CHECKING, NamedTuple
+from math import inf, isclose
+from typing import TYPE_CHECKING
 
 from perfmodel.specs.links import is_device, pairs_of
 from perfmodel.specs.mesh import mesh, side
@@ -15,68 +15,51 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from perfmodel.specs.links import Link
+    from perfmodel.specs.network import Tier
 
 MOST = 64
 """Devices of a tier whose links may be listed one by one."""
 _NAME = re.compile(r"[A-Za-z][\w.]*|\d+")
 
 
-class _Tier(NamedTuple):
-    """What the links of a tier have to fit."""
-
-    devices: int
-    inside: int
-    shape: tuple[int, ...] | None
-
-
-def link_faults(
-    path: str, links: tuple[Link, ...], *, devices: int, inside: int, shape: tuple[int, ...] | None
-) -> Iterator[Fault]:
-    """What cannot be in the links of one tier, which joins ``devices``, ``inside`` of them in a unit of the tier inside."""
-    faults = [fault for index, link in enumerate(links) for fault in _own_faults(f"{path}.{index}", link)]
-    faults += _kind_faults(path, links, _Tier(devices, inside, shape))
-    yield from faults
-    listed = [link for link in links if link.joins]
-    if faults or not listed:
+def link_faults(path: str, tier: Tier, inside: int) -> Iterator[Fault]:
+    """What cannot be in the links of one tier, which has ``inside`` devices in a unit of the tier inside."""
+    if not tier.links:
         return
-    if inside > 1 or devices > MOST:
-        what = f"joins {devices}" if inside == 1 else f"joins units of {inside}"
-        message = f"links can be listed in the innermost tier, for up to {MOST} devices; this one {what}"
-        yield Fault(f"{path}.0.joins", message)
-        return
-    faults = [
-        fault for index, link in enumerate(links) for fault in _pair_faults(f"{path}.{index}.joins", link, devices)
-    ]
-    yield from faults
-    if not faults:
-        yield from _whole_faults(path, links, devices)
+    for stage in ((_own_faults, _kind_faults), (_listed_faults,), (_whole_faults,), (_sum_faults,)):
+        faults = [fault for check in stage for fault in check(path, tier, inside)]
+        yield from faults
+        if faults:
+            return  # what comes later would only repeat it in other words
 
 
-def _own_faults(path: str, link: Link) -> Iterator[Fault]:
+def _own_faults(path: str, tier: Tier, inside: int) -> Iterator[Fault]:  # noqa: ARG001 - one shape for all stages
     """No bandwidth, or joins that do not read as '0 - 1'."""
-    if not link.bandwidth > 0:
-        yield Fault(f"{path}.bandwidth", "must be greater than 0", link.bandwidth)
-    for rate in link.rates:
-        if not rate > 0:
-            yield Fault(f"{path}.rates", "must be greater than 0", rate)
-    for text in link.joins:
-        pairs = list(pairs_of(text))
-        if not pairs or not all(_NAME.fullmatch(node) for _, pair, _ in pairs for node in pair):
-            message = f"{str(text)!r} joins nothing; write '0 - 1', '0 - 1 x2' or '0 1 - switch'"
-            yield Fault(f"{path}.joins", message, text)
+    for index, link in enumerate(tier.links):
+        own = f"{path}.links.{index}"
+        if not link.bandwidth > 0:
+            yield Fault(f"{own}.bandwidth", "must be greater than 0", link.bandwidth)
+        for rate in link.rates:
+            if not rate > 0:
+                yield Fault(f"{own}.rates", "must be greater than 0", rate)
+        for text in link.joins:
+            pairs = list(pairs_of(text))
+            if not pairs or not all(_NAME.fullmatch(node) for _, pair, _ in pairs for node in pair):
+                message = f"{str(text)!r} joins nothing; write '0 - 1', '0 - 1 x2' or '0 1 - switch'"
+                yield Fault(f"{own}.joins", message, text)
 
 
-def _kind_faults(path: str, links: tuple[Link, ...], tier: _Tier) -> Iterator[Fault]:
+def _kind_faults(path: str, tier: Tier, inside: int) -> Iterator[Fault]:
     """Links of which it is not clear what they join, and regular ones whose numbers contradict the tier's."""
-    for index, link in enumerate(links):
-        own = f"{path}.{index}"
+    for index, link in enumerate(tier.links):
+        own = f"{path}.links.{index}"
         kinds = [name for name in ("joins", "cube", "leaf", "rates") if getattr(link, name)]
         if len(kinds) > 1:
             yield Fault(f"{own}.{kinds[1]}", f"a link has either {kinds[0]} or {kinds[1]}, not both")
         elif link.leaf:
-            yield from _leaf_faults(own, link, tier)
+            yield from _leaf_faults(own, link, tier, inside)
         elif link.cube or tier.shape:
-            yield from _torus_faults(own, link, tier)
+            yield from _torus_faults(own, link, tier, inside)
         elif link.concurrent:
             yield Fault(f"{own}.concurrent", "is for a torus; give the tier a shape", link.concurrent)
         elif link.oversubscription > 1:
@@ -84,14 +67,14 @@ def _kind_faults(path: str, links: tuple[Link, ...], tier: _Tier) -> Iterator[Fa
         elif not kinds:
             message = f"{link.name} joins nothing; give joins, leaf or rates, or the tier a shape"
             yield Fault(f"{own}.name", message, link.name)
-        elif index and not (link.joins and links[0].joins):
+        elif index and not (link.joins and tier.links[0].joins):
             yield Fault(f"{own}.name", "only links that are listed (joins) can be of several kinds", link.name)
 
 
-def _torus_faults(path: str, link: Link, tier: _Tier) -> Iterator[Fault]:
+def _torus_faults(path: str, link: Link, tier: Tier, inside: int) -> Iterator[Fault]:
     if not tier.shape:
         yield Fault(f"{path}.cube", "is for a torus; give the tier a shape", link.cube)
-    elif link.joins or link.rates or tier.inside > 1:
+    elif link.joins or link.rates or inside > 1:
         message = "the links of a torus join single devices, in the innermost tier, and have no list"
         yield Fault(f"{path}.name", message, link.name)
     elif link.cube and any(extent % link.cube for extent in tier.shape):
@@ -99,13 +82,25 @@ def _torus_faults(path: str, link: Link, tier: _Tier) -> Iterator[Fault]:
         yield Fault(f"{path}.cube", f"{link.cube} does not divide each axis of {axes}", link.cube)
 
 
-def _leaf_faults(path: str, link: Link, tier: _Tier) -> Iterator[Fault]:
-    units = (link.leaf or 1) // tier.inside
-    if not units or (link.leaf or 1) % tier.inside or tier.devices % (link.leaf or 1):
-        message = f"{link.leaf} must be a multiple of {tier.inside} and divide the {tier.devices} devices of the tier"
+def _leaf_faults(path: str, link: Link, tier: Tier, inside: int) -> Iterator[Fault]:
+    units = (link.leaf or 1) // inside
+    if not units or (link.leaf or 1) % inside or tier.devices % (link.leaf or 1):
+        message = f"{link.leaf} must be a multiple of {inside} and divide the {tier.devices} devices of the tier"
         yield Fault(f"{path}.leaf", message, link.leaf)
     elif units > (link.ports or inf):
         yield Fault(f"{path}.ports", f"{units} units need as many ports of a leaf, which has {link.ports}", link.ports)
+
+
+def _listed_faults(path: str, tier: Tier, inside: int) -> Iterator[Fault]:
+    """Lists where there are too many devices for one, and pairs that cannot be."""
+    listed = any(link.joins for link in tier.links)
+    if listed and (inside > 1 or tier.devices > MOST):
+        what = f"joins {tier.devices}" if inside == 1 else f"joins units of {inside}"
+        message = f"links can be listed in the innermost tier, for up to {MOST} devices; this one {what}"
+        yield Fault(f"{path}.links.0.joins", message)
+        return
+    for index, link in enumerate(tier.links):
+        yield from _pair_faults(f"{path}.links.{index}.joins", link, tier.devices)
 
 
 def _pair_faults(path: str, link: Link, devices: int) -> Iterator[Fault]:
@@ -128,26 +123,54 @@ def _pair_faults(path: str, link: Link, devices: int) -> Iterator[Fault]:
                 yield Fault(path, message, text)
 
 
-def _whole_faults(path: str, links: tuple[Link, ...], devices: int) -> Iterator[Fault]:
-    """Switches that join nothing, and devices that cannot reach one another."""
-    ends = [(f"{path}.{i}.joins", text, pair) for i, link in enumerate(links) for text, pair, _ in link.pairs]
-    count = Counter(node for _, _, pair in ends for node in pair)
-    hubs = {node for node in count if not is_device(node)}
-    lonely = False
-    for where, text, pair in ends:
-        for node in pair:
-            if node in hubs and count[node] == 1:
-                lonely = True
-                others = {hub for hub in hubs if count[hub] > 1}
-                yield Fault(where, f"{node} joins nothing else{nearest(node, others)}", text)
-    if lonely:
+def _whole_faults(path: str, tier: Tier, inside: int) -> Iterator[Fault]:  # noqa: ARG001 - one shape for all stages
+    """Switches that join nothing else, devices that cannot reach one another, and groups that no ring joins."""
+    ends = [
+        (f"{path}.links.{i}.joins", text, pair) for i, link in enumerate(tier.links) for text, pair, _ in link.pairs
+    ]
+    if not ends:
         return
+    count = Counter(node for _, _, pair in ends for node in pair)
+    hubs = {node for node, times in count.items() if times > 1 and not is_device(node)}
+    lonely = [
+        (where, text, node) for where, text, pair in ends for node in pair if not is_device(node) | (node in hubs)
+    ]
+    for where, text, node in lonely:
+        yield Fault(where, f"{node} joins nothing else{nearest(node, hubs)}", text)
     reached = side("0", [pair for _, _, pair in ends])
-    lost = [str(device) for device in range(devices) if str(device) not in reached]
-    ringless = [k for k in range(2, devices + 1) if not lost and not mesh(devices, links).ring((k, 1, 1, 0)).bandwidth]
-    if lost:
+    lost = [str(device) for device in range(tier.devices) if str(device) not in reached]
+    made = mesh(tier.devices, tier.links)
+    ringless = [str(k) for k in range(2, tier.devices + 1) if not lost and not made.ring((k, 1, 1, 0)).bandwidth]
+    if not lonely and (lost or ringless):
         what = f"device {', '.join(lost)} cannot be reached from device 0"
-    elif ringless:
-        what = f"no ring of direct links joins the first {', '.join(map(str, ringless))} devices"
-    if lost or ringless:
-        yield Fault(f"{path}.0.joins", f"{what}; also list the links through switches or the host")
+        if not lost:
+            what = f"no ring of direct links joins the first {', '.join(ringless)} devices"
+        yield Fault(f"{path}.links.0.joins", f"{what}; also list the links through switches or the host")
+
+
+def _sum_faults(path: str, tier: Tier, inside: int) -> Iterator[Fault]:  # noqa: ARG001 - one shape for all stages
+    """A bandwidth of the tier that is not that of its links: a change of it alone would do nothing."""
+    link = tier.links[0]
+    if link.rates:
+        return
+    if link.joins:
+        sums = _of_device_0(tier)
+    elif tier.shape:
+        sums = {f"2 x {len(tier.shape)} {link.name}": 2 * len(tier.shape) * float(link.bandwidth)}
+    else:
+        sums = {str(link.name): float(link.bandwidth)}
+    if not any(isclose(tier.bandwidth, total, rel_tol=0.01) for total in sums.values()):
+        what = " or ".join(f"{total / 1e9:g} GB/s ({name})" for name, total in sums.items())
+        message = f"is not what one device has of the links: {what}; set that of the links, and this to the same"
+        yield Fault(f"{path}.bandwidth", message, tier.bandwidth)
+
+
+def _of_device_0(tier: Tier) -> dict[str, float]:
+    """Bandwidth of all links of device 0 to other devices, and to switches, by kind."""
+    found: dict[str, float] = {}
+    for link in tier.links:
+        for _, pair, times in link.pairs:
+            if "0" in pair:
+                name = f"{link.name}" if all(map(is_device, pair)) else f"{link.name} to a switch"
+                found[name] = found.get(name, 0.0) + float(link.bandwidth) * times
+    return found

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 _TIMES = re.compile(r"x([1-9]\d*)")
 
+LONGEST = 100_000
+"""Names on one side times characters on the other of an entry of `joins`: files are untrusted."""
+
 Pair = tuple[str, str]
 
 
@@ -71,6 +74,8 @@ def pairs_of(text: Text) -> Iterator[tuple[Text, Pair, int]]:
     times = _TIMES.fullmatch(names[-1]) if len(names) > 1 else None
     if times:
         names.pop()
+    if len(names) * len(left) > LONGEST:
+        return
     for one, other in product(left.split(), names):
         yield text, (one, other), int(times[1]) if times else 1
 

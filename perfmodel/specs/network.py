@@ -56,5 +56,5 @@ def network_faults(network: tuple[Tier, ...]) -> Iterator[Fault]:
             yield Fault(f"{path}.ports", f"{tier.ports} ports for {inside} devices cannot be", tier.ports)
         if tier.shape and prod(tier.shape) * (inside if index else 1) != tier.devices:
             yield Fault(f"{path}.shape", f"does not multiply to {tier.devices} devices")
-        yield from link_faults(f"{path}.links", tier.links, devices=tier.devices, inside=inside, shape=tier.shape)
+        yield from link_faults(path, tier, inside)
         inside = tier.devices
