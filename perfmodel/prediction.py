@@ -241,6 +241,6 @@ def _sends(share: Share, layout: Layout, passes: Passes, strategy: Strategy) -> 
     scattered = strategy.scatter_gather and not strategy.sequence_parallel
     split = layout.tp if scattered else 1
     send = passes.message(Message("pipeline send", "send", share.boundary / split, layout.pipeline))
-    together = Group(np.where(np.asarray(layout.pp) > 1, split, 1), 1)
+    together = Group(np.where(np.asarray(layout.pp) > 1, split, 1), layout.tensor.stride, job=layout.devices)
     gather = passes.message(Message("pipeline all-gather", "all-gather", share.boundary, together))
     return Repeat("sends", Serial("send", (send, gather)), 2 * layout.vpp)

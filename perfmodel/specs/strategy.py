@@ -22,6 +22,8 @@ Grain = Literal["primitive", "separate", "chains", "merged"]
 Schedule = Annotated[Literal["1f1b", "gpipe"], KeepOrigin]
 Sync = Literal["all-reduce", "parameter-server", "peer-to-peer"]
 Overlap = Literal["none", "backward"]
+ORDER = ("tp", "cp", "ep", "dp", "pp")
+"""Degrees of parallelism in the order in which ranks are numbered, innermost first."""
 MapLayout = Annotated[Literal["channels-first", "channels-last"], KeepOrigin]
 BatchNorm = Annotated[Literal["persistent", "streaming"], KeepOrigin]
 
@@ -88,6 +90,9 @@ class Strategy(Spec):
     """Data parallel replicas; default devices / (tp x pp x cp)."""
     ep: Degree = 1
     """Expert parallel, inside dp: the experts spread over ep devices."""
+    order: Text = "-".join(ORDER)
+    """How ranks are numbered, innermost degree first: the degrees that come first have near ranks. Megatron-LM's option
+    is tp-cp-ep-pp-dp."""
     sequence_parallel: bool = False
     """Split norms, dropout and residuals along the sequence over the tp devices."""
     zero: Annotated[Integer, Field(ge=0, le=3)] = 0
@@ -133,7 +138,8 @@ class Strategy(Spec):
     """Pipeline neighbours on different hosts exchange 1/tp of an activation each, then gather it locally."""
 
     def faults(self) -> Iterator[Fault]:
-        """A framework whose source the file does not list."""
+        """A framework whose source the file does not list, and an order that is none."""
+        yield from _order_faults(self.order)
         if self.framework and self.framework.source not in self.sources:
             yield Fault("framework.source", f"{self.framework.source!r} is no key of 'sources'", self.framework.source)
         if self.sync != "all-reduce" and self.zero:
@@ -179,3 +185,15 @@ def _server_faults(servers: Servers) -> Iterator[Fault]:
             "servers.duplex", "without chunks push and pull follow one another; give chunk, or leave duplex at 0",
             servers.duplex,
         )  # fmt: skip
+
+
+def _order_faults(order: Text) -> Iterator[Fault]:
+    names = str(order).split("-")
+    if sorted(names) == sorted(ORDER):
+        return
+    unknown, missing = [n for n in names if n not in ORDER], [n for n in ORDER if n not in names]
+    twice = sorted({n for n in names if n in ORDER and names.count(n) > 1})
+    wrong = [("does not know", unknown), ("lacks", missing), ("repeats", twice)]
+    what = ", ".join(f"{verb} {' and '.join(map(repr, which))}" for verb, which in wrong if which)
+    message = f"{str(order)!r} {what}; write each of {', '.join(ORDER)} once, innermost first, as {'-'.join(ORDER)}"
+    yield Fault("order", message, order)

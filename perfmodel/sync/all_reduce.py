@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perfmodel.parallel import Group
 from perfmodel.sync.replicas import Synchronisation
 from perfmodel.timeline import Part, Repeat
 
@@ -23,9 +22,8 @@ def synchronise(replicas: Replicas) -> Synchronisation:
     strategy, layout, message = replicas.strategy, replicas.layout, replicas.message
     gradient, weight, shards = replicas.gradient, replicas.weight, layout.shards
     whole = message("gradient all-reduce", "all-reduce", gradient, layout.replicas)
-    across = Group(layout.replicas.size / shards.size, shards.stride * shards.size)
     scatter = message("gradient reduce-scatter", "reduce-scatter", gradient, shards)
-    between = message("gradient all-reduce", "all-reduce", gradient / shards.size, across)
+    between = message("gradient all-reduce", "all-reduce", gradient / shards.size, layout.across)
     gather = message("weight all-gather", "all-gather", weight, shards)
 
     def by_layer(name: str, collective: Collective, size: Bytes) -> Part:
