@@ -212,6 +212,38 @@ def calibrate_ops(
     return calibration_report(calibration)
 
 
+def calibrate_collectives(
+    files: Sequence[str | Path],
+    hardware: str | Path,
+    *,
+    yaml: str | Path | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    **chosen: str | None,
+) -> Report:
+    """Fit the tiers of a machine's network to timed collectives, and judge them on measurements held out.
+
+    Args:
+        files: tables as CSV, plain or gzipped, and what nccl-tests printed.
+        hardware: the machine whose topology and bandwidths hold.
+        yaml: where to write that machine with the fitted constants.
+        progress: told how many tiers are done, of how many.
+        chosen: rows to take: system, source, library, collective, as in `perfmodel.calibration.exchanges.Chosen`.
+
+    Raises InputError with every fault of the files; then nothing is written.
+    """
+    from perfmodel.calibration.exchanges import Chosen
+    from perfmodel.calibration.tiers import calibrate_tiers
+    from perfmodel.calibration.writing import write_tiers
+    from perfmodel.library import find
+    from perfmodel.reporting.fabric import fabric_report
+
+    asked = Chosen(**{name: word for name, word in chosen.items() if word})
+    calibration = calibrate_tiers([_path(file) for file in files], find("hardware", hardware), asked, progress)
+    if yaml is not None:
+        write_tiers(_path(yaml), hardware, calibration)
+    return fabric_report(calibration)
+
+
 def _path(file: str | Path) -> Path:
     from pathlib import Path
 

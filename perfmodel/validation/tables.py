@@ -41,6 +41,22 @@ class Machines(Spec):
     harness: dict[str, Seconds] = Field(default_factory=dict)
     """What timing adds to a kernel, by how the name of a source begins: events around an eager launch."""
 
+    libraries: dict[str, str] = Field(default_factory=dict)
+    """Of collective tables: under which name the tiers keep the constants of a library that is not the usual one, by how
+    the name of the source or of the library begins."""
+    parts: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    """Collectives of which a table's bytes are one rank's part, by how the name of the source begins."""
+
+    def library_of(self, row: Row) -> str:
+        """The name of a row's library in the tiers; empty where it is the usual one."""
+        names = (row.get("source", ""), row.get("library", ""))
+        return next((kept for prefix, kept in self.libraries.items() if any(n.startswith(prefix) for n in names)), "")
+
+    def parts_of(self, row: Row) -> tuple[str, ...]:
+        """Collectives of which a row's bytes are one rank's part."""
+        source = row.get("source", "")
+        return next((parts for prefix, parts in self.parts.items() if source.startswith(prefix)), ())
+
     def harness_of(self, row: Row) -> float:
         """What the harness of a row's source adds to each of its times."""
         source = row.get("source", "")
