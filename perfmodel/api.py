@@ -31,7 +31,7 @@ class Validation:
 
 
 __all__ = [
-    "calibrate_ops", "check", "explain", "list_items", "operators", "plot_roofline", "predict", "report", "show", "validate",
+    "calibrate_collectives", "calibrate_ops", "check", "explain", "list_items", "operators", "plot_roofline", "predict", "report", "show", "validate",
     "validate_tables",
 ]  # fmt: skip
 

@@ -26,10 +26,14 @@ SOFT = 0.1
 """Errors above this share count ever less, so that a few odd measurements do not rule."""
 EACH = 2
 """Measurements that one constant takes."""
-SMALL, LARGE = 2.0**18, 2.0**24
-"""Messages (in bytes) that tell of latencies, and that tell of bandwidths."""
+LARGE = 2.0**24
+"""Messages (in bytes) that tell of bandwidths."""
+SLOW = 1 / 3
+"""A message that reaches less than this share of the highest rate tells of latencies."""
 SIZES = 6
 """Different sizes that a curve takes."""
+CURVES = {"ramp": "ramp_size", "handshake": "eager"}
+"""Costs that grow with the size; none is left where the measurements show none."""
 PAIRS = {"send", "all-to-all"}
 JUDGED = (2.0**14, 2.0**32)
 """Sizes whose errors count."""
@@ -125,14 +129,16 @@ def undetermined(rows: Sequence[Exchange], tier: Tier) -> dict[str, str]:
     reasons: dict[str, str] = {}
     if max(every, default=0.0) < LARGE:
         reasons["efficiency"] = "no message of 16 MiB or more"
-    if min(every, default=np.inf) > SMALL:
-        reasons |= dict.fromkeys(("latency", "setup"), "no message of 256 KiB or less")
+    if not _is_slow(rows):
+        reasons |= dict.fromkeys(("latency", "setup"), "no message so small that latency is most of its time")
     elif len({_steps(row) for row in rows}) < 2:
         reasons["setup"] = "all take the same number of steps, so that the latency holds it too"
-    if not _spans(whole, SMALL, LARGE):
-        reasons |= dict.fromkeys(("ramp", "ramp_size"), "too few sizes of ring collectives from 256 KiB to 16 MiB")
-    if not _spans(each, SMALL / 8, LARGE / 8):
-        reasons |= dict.fromkeys(("handshake", "eager"), "too few sizes of messages between pairs from 32 KiB to 2 MiB")
+    if not (_is_slow(rings) and _spans(whole)):
+        reasons |= dict.fromkeys(("ramp", "ramp_size"), "too few sizes of ring collectives, from slow ones to 16 MiB")
+    if not (_is_slow(pairs) and _spans([8 * size for size in each])):
+        reasons |= dict.fromkeys(
+            ("handshake", "eager"), "too few sizes of messages between pairs, from slow ones to 2 MiB"
+        )
     if max((row.message.size for row in pairs), default=0.0) < LARGE:
         reasons["direct"] = "no large message between pairs"
     reduced = [r.message.size for r in rings if r.message.collective == "all-reduce" and r.message.group.size > 2]
@@ -154,8 +160,13 @@ def _steps(row: Exchange) -> tuple[float, bool]:
     return float(row.message.group.size), row.message.collective == "all-reduce"
 
 
-def _spans(sizes: Sequence[float], small: float, large: float) -> bool:
-    return len(set(sizes)) >= SIZES and min(sizes) <= small and max(sizes) >= large
+def _is_slow(rows: Sequence[Exchange]) -> bool:
+    rates = [float(row.message.size) / row.time for row in rows]
+    return bool(rates) and min(rates) < SLOW * max(rates)
+
+
+def _spans(sizes: Sequence[float]) -> bool:
+    return len(set(sizes)) >= SIZES and max(sizes) >= LARGE
 
 
 def _search(
@@ -172,7 +183,11 @@ def _search(
 
     start, low, high = (np.log([getattr(c, name) for c in searched]) for name in ("start", "low", "high"))
     solved = least_squares(residuals, start, bounds=(low, high), loss="soft_l1", f_scale=SOFT)
-    return {c.name: float(f"{np.exp(value):.{c.digits}g}") for c, value in zip(searched, solved.x, strict=True)}
+    found = {c.name: float(f"{np.exp(value):.{c.digits}g}") for c, value in zip(searched, solved.x, strict=True)}
+    for most, half in CURVES.items():
+        if found.get(most, 1.0) <= 2 * TIER_CONSTANTS[most].low:
+            found |= {most: 0.0, half: 0.0}
+    return found
 
 
 def _errors(held: Sequence[Exchange], network: tuple[Tier, ...]) -> dict[str, tuple[int, Errors]]:

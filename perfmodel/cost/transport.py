@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from perfmodel.specs.network import Tier
     from perfmodel.units import Bytes, BytesPerSecond, Count, Number, Seconds
 
-POST = 0.5
-"""Of a ring's step, which receives and sends: what handing one message to the nearest tier takes (derived)."""
+POST = 0.35
+"""Of a ring's step, which receives, adds and sends: what handing one more message to the nearest tier takes (derived)."""
 
 COSTS = ("setup", "ramp", "ramp_size", "handshake", "eager", "latency")
 """Fields of a tier that hold for all messages of a group that crosses it."""

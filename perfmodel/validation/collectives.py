@@ -27,6 +27,8 @@ def message(row: Row, hardware: Hardware) -> Message:
     name = NAMES.get(row["collective"])
     if name is None:
         raise InexpressibleError(f"collective {row['collective']}")
+    if row["collective"] in machines().unlike_of(row):
+        raise InexpressibleError(f"{row['collective']} with the copies of a list of tensors")
     ranks, nodes = number(row, "devices", 0.0), number(row, "nodes", 1.0)
     if ranks < 2:
         raise InexpressibleError("fewer than two ranks")
