@@ -216,6 +216,7 @@ def calibrate_collectives(
     files: Sequence[str | Path],
     hardware: str | Path,
     *,
+    keep: Sequence[str] = (),
     yaml: str | Path | None = None,
     progress: Callable[[int, int], None] | None = None,
     **chosen: str | None,
@@ -225,6 +226,7 @@ def calibrate_collectives(
     Args:
         files: tables as CSV, plain or gzipped, and what nccl-tests printed.
         hardware: the machine whose topology and bandwidths hold.
+        keep: constants of the tiers that keep their value, such as an efficiency that larger messages told.
         yaml: where to write that machine with the fitted constants.
         progress: told how many tiers are done, of how many.
         chosen: rows to take: system, source, library, collective, as in `perfmodel.calibration.exchanges.Chosen`.
@@ -237,11 +239,32 @@ def calibrate_collectives(
     from perfmodel.library import find
     from perfmodel.reporting.fabric import fabric_report
 
-    asked = Chosen(**{name: word for name, word in chosen.items() if word})
+    _check_kept(keep)
+    asked = Chosen(keep=tuple(keep), **{name: word for name, word in chosen.items() if word})
     calibration = calibrate_tiers([_path(file) for file in files], find("hardware", hardware), asked, progress)
     if yaml is not None:
         write_tiers(_path(yaml), hardware, calibration)
     return fabric_report(calibration)
+
+
+def _check_kept(keep: Sequence[str]) -> None:
+    from perfmodel.calibration.forms import TIER_CONSTANTS
+    from perfmodel.errors import InputError, Place, Problem
+    from perfmodel.yamlfile import nearest
+
+    wrong = [name for name in keep if name not in TIER_CONSTANTS]
+    if wrong:
+        known = ", ".join(TIER_CONSTANTS)
+        raise InputError(
+            [
+                Problem(
+                    Place("--keep"),
+                    "",
+                    f"{n!r} is no constant of a tier{nearest(n, TIER_CONSTANTS) or f'; they are {known}'}",
+                )
+                for n in wrong
+            ]
+        )
 
 
 def _path(file: str | Path) -> Path:

@@ -113,6 +113,7 @@ def machine(entry: Entry, known: dict[str, Hardware]) -> Hardware:
         first = first.model_copy(update=dict.fromkeys(COSTS, 0.0) | {"direct": None})
     if entry.get("reduces") and first.in_network is None:
         first = first.model_copy(update={"in_network": 0.5})
+    first = first.model_copy(update=entry.get("known", {}))
     return hardware.model_copy(update={"network": (first, *hardware.network[1:])})
 
 
@@ -120,7 +121,7 @@ def make(entry: Entry, data: Path, known: dict[str, Hardware]) -> Made:
     """Fit one entry."""
     with TemporaryDirectory() as made:
         table = selected(entry, data, Path(made) / "rows.csv")
-        calibration = calibrate_tiers([table], machine(entry, known), Chosen())
+        calibration = calibrate_tiers([table], machine(entry, known), Chosen(keep=tuple(entry.get("known", ()))))
     if "judge" not in entry and "library" not in entry:
         known[entry["on"]] = calibration.hardware
     return Made(entry, calibration)
@@ -141,17 +142,17 @@ def write(results: Iterable[Made]) -> None:
 
 def _borrowed(made: Made, name: str, tiers: list[int]) -> Iterator[WrittenTier]:
     local = find("hardware", name).network
+    values = {tier.index: tier.values for tier in tiers_written(made.calibration, made.entry["key"])}
     for fit in made.calibration.fits:
         if fit.index in tiers:
-            taken = (
-                fit.constants.items()
-                if local[fit.index].is_local
-                else [(k, v) for k, v in fit.constants.items() if k in BORROWED]
-            )
+            local_tier = local[fit.index]
+            taken = {k: v for k, v in values[fit.index].items() if local_tier.is_local or k in BORROWED}
             said = tier_statements(fit, made.entry["key"]) | {"status": "assumed", "points": None, "error": None}
-            own = str(local[fit.index].note)
-            note = f"constants of {made.entry['on']} ({', '.join(key for key, _ in taken)}); {own}"
-            yield WrittenTier(fit.index, "", dict(taken), said | {"note": note})
+            own = (
+                str(local_tier.note).rpartition("); ")[2] if "constants of" in local_tier.note else str(local_tier.note)
+            )
+            note = f"constants of {made.entry['on']} ({', '.join(taken)}); {own}"
+            yield WrittenTier(fit.index, "", taken, said | {"note": note})
 
 
 def _put(name: str, entry: Entry, sources: str, tiers: list[WrittenTier]) -> None:

@@ -107,11 +107,17 @@ def _fill(group: Any, written: Written | WrittenTier) -> None:
         if written.statements.get(key) is None:
             group.pop(key, None)
     for key, value in written.values.items():
-        unit, size = TIMES.get(key, ("", 1.0))
-        _set(group, key, f"{value * size:.4g} {unit}" if unit else _short(value))
+        _set(group, key, _with_unit(key, value))
     for key, value in written.statements.items():
         if value is not None:
             _set(group, key, value)
+
+
+def _with_unit(key: str, value: float) -> str | float:
+    unit, size = TIMES.get(key, ("", 1.0))
+    if unit == "kB" and value >= 1e6:
+        unit, size = "MB", 1e-6
+    return f"{value * size:.4g} {unit}" if unit else _short(value)
 
 
 def _set(group: Any, key: str, value: Any) -> None:

@@ -57,6 +57,8 @@ class Chosen:
     library: str = ""
     collective: str = ""
     """Of a log that does not say it."""
+    keep: tuple[str, ...] = ()
+    """Constants that keep their value, whatever the data say."""
 
     def takes(self, row: Row) -> bool:
         """Whether a row is asked for; logs have no such columns."""

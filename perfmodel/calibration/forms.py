@@ -51,7 +51,7 @@ LAUNCH = Constant("time", 5e-6, 1e-7, 2e-4, 7)
 TIER_CONSTANTS = {
     constant.name: constant
     for constant in (
-        Constant("efficiency", 0.8, 0.02, 1.0, 3), Constant("latency", 3e-6, 5e-8, 2e-3, 3),
+        Constant("efficiency", 0.8, 0.02, 1.0, 3), Constant("latency", 3e-6, 2e-7, 2e-3, 3),
         Constant("setup", 8e-6, 1e-7, 2e-3, 3), Constant("ramp", 3e-5, 1e-7, 1e-2, 3),
         Constant("ramp_size", 6e6, 1e4, 1e9, 3), Constant("in_network", 0.55, 0.05, 1.0, 3),
         Constant("direct", 0.7, 0.02, 1.0, 3), Constant("handshake", 6e-6, 1e-7, 1e-3, 3),

@@ -32,6 +32,7 @@ SLOW = 1 / 3
 """A message that reaches less than this share of the highest rate tells of latencies."""
 SIZES = 6
 """Different sizes that a curve takes."""
+KEPT = "kept as asked"
 CURVES = {"ramp": "ramp_size", "handshake": "eager"}
 """Costs that grow with the size; none is left where the measurements show none."""
 PAIRS = {"send", "all-to-all"}
@@ -84,7 +85,7 @@ def calibrate_tiers(
     network, fits = hardware.network, []
     crossed = sorted({row.tier for row in read.rows})
     for done, index in enumerate(crossed):
-        made = fit_tier([row for row in read.rows if row.tier == index], network, index)
+        made = fit_tier([row for row in read.rows if row.tier == index], network, index, chosen.keep)
         network = changed(network, index, made.constants)
         fits.append(made)
         if progress:
@@ -100,16 +101,17 @@ def changed(network: tuple[Tier, ...], index: int, constants: Mapping[str, float
     return tuple(tiers)
 
 
-def fit_tier(rows: Sequence[Exchange], network: tuple[Tier, ...], index: int) -> TierFit:
+def fit_tier(rows: Sequence[Exchange], network: tuple[Tier, ...], index: int, keep: Sequence[str] = ()) -> TierFit:
     """Fit what the measurements of one tier determine.
 
     Args:
         rows: of collectives that cross this tier and none further out.
         network: whose other constants are kept.
         index: of the tier.
+        keep: constants that keep their value.
     """
     train, held = ([row for row in rows if row.held_out is wanted] for wanted in (False, True))
-    reasons = undetermined(train, network[index])
+    reasons = undetermined(train, network[index]) | dict.fromkeys(keep, KEPT)
     searched = [constant for constant in TIER_CONSTANTS.values() if constant.name not in reasons]
     most = len(train) // EACH
     reasons |= {c.name: f"too few measurements ({len(train)})" for c in searched[most:]}

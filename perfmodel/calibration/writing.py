@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from perfmodel.calibration.document import HardwareFile, Written, WrittenTier
 from perfmodel.calibration.forms import BY_PRECISION, TIER_CONSTANTS
+from perfmodel.calibration.tiers import KEPT
 from perfmodel.errors import InputError, Place, Problem
 from perfmodel.library import path_of
 
@@ -47,7 +48,8 @@ def tiers_written(
             continue
         tier = calibration.hardware.network[fit.index]
         known = {name: value for name in TIER_CONSTANTS if (value := getattr(tier, name))}
-        values = {name: float(value) for name, value in known.items()} if library else fit.constants
+        kept = {name: value for name, value in known.items() if library or fit.undetermined.get(name) == KEPT}
+        values = {name: float(value) for name, value in (kept | dict(fit.constants)).items()}
         yield WrittenTier(fit.index, library, values, tier_statements(fit, key, remark))
 
 
@@ -55,7 +57,7 @@ def tier_statements(fit: TierFit, key: str, remark: str = "") -> dict[str, Any]:
     """Where the constants of a tier come from, and what they are worth."""
     count, errors = fit.errors.get("all", (0, None))
     judged = f"p90 {errors.p90:.0%} on {count} held-out measurements of 16 KiB to 4 GiB" if errors else ""
-    kept = f"kept: {', '.join(fit.undetermined)}" if fit.undetermined else ""
+    kept = f"not told by them: {', '.join(fit.undetermined)}" if fit.undetermined else ""
     return {
         "source": key, "status": "fitted", "points": fit.points,
         "error": round(max(errors.median, 0.001), 3) if errors else None,

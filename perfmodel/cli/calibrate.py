@@ -42,6 +42,7 @@ def collectives(
     source: Annotated[str, typer.Option("--source", help="Take rows whose source begins so.")] = "",
     library: Annotated[str, typer.Option("--library", help="Take rows whose library begins so.")] = "",
     collective: Annotated[str, typer.Option("--collective", help="Of a log that does not say it: all_reduce, all_gather, reduce_scatter, alltoall, broadcast, reduce, sendrecv.")] = "",
+    keep: Annotated[list[str] | None, typer.Option("--keep", metavar="CONSTANT", help="Constant that keeps its value; may be given several times.")] = None,
     yaml: Annotated[Path | None, typer.Option("-o", "--yaml", metavar="NEW.yaml", help="Write the machine with the fitted constants.")] = None,
     form: FormatName = "table", output: OutputFile = None,
 ) -> None:  # fmt: skip
@@ -49,7 +50,7 @@ def collectives(
     from perfmodel import api
     from perfmodel.cli.progress import progress_bar
 
-    chosen = {"system": system, "source": source, "library": library, "collective": collective}
+    chosen: dict[str, str | None] = {"system": system, "source": source, "library": library, "collective": collective}
     with progress_bar("fitting") as progress:
-        report = api.calibrate_collectives(files, hardware, yaml=yaml, progress=progress, **chosen)
+        report = api.calibrate_collectives(files, hardware, keep=keep or (), yaml=yaml, progress=progress, **chosen)
     write(report, form, output)

@@ -58,11 +58,11 @@ def fabric_report(calibration: FabricCalibration) -> Report:
 
 def tier_rows(fit: TierFit) -> Iterator[dict[str, Any]]:
     """Errors of one tier in plain values, relative: of all collectives together, then of each."""
-    for name, (count, errors) in (fit.errors or {"all": (0, None)}).items():
-        yield {
-            "tier": str(fit.name), "collective": name, "points": fit.points, "held_out": count,
-            "median": errors.median if errors else None, "p90": errors.p90 if errors else None,
-        }  # fmt: skip
+    about = {"tier": str(fit.name), "points": fit.points}
+    if not fit.errors:
+        yield about | {"collective": "all", "held_out": 0, "median": None, "p90": None}
+    for name, (count, errors) in fit.errors.items():
+        yield about | {"collective": name, "held_out": count, "median": errors.median, "p90": errors.p90}
 
 
 def _shown(name: str, value: float) -> str:
