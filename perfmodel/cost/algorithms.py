@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from perfmodel.parallel import Message
     from perfmodel.parallel.messages import Collective
     from perfmodel.specs.network import Tier
-    from perfmodel.units import Bytes, Number, Seconds
+    from perfmodel.units import Number
 
 REDUCE: dict[str, Callable[..., Any]] = {
     "ring": flat.ring_all_reduce, "tree": flat.tree_all_reduce, "halving-doubling": flat.halving_doubling_all_reduce,
@@ -39,11 +39,14 @@ ALGORITHMS: dict[Collective, dict[str, Callable[..., Any]]] = {
 }  # fmt: skip
 """By collective; of a reduce-scatter that of the all-gather, of a reduction that of the broadcast."""
 
+AROUND = {"ring", "torus", "hierarchical", "pairwise"}
+"""Algorithms that pass all hosts one after the other; the others pass as many as a tree has levels."""
+
 
 def bare(
     message: Message, network: tuple[Tier, ...], costs: Transport, way: Route, algorithm: str
-) -> tuple[Seconds, Bytes]:
-    """Time of the steps and transfers of one algorithm, and the bytes that a rank sends.
+) -> dict[str, Number]:
+    """Time of the steps and transfers of one algorithm, the bytes that a rank sends, and how often buffers fill.
 
     Raises InputError where the collective has no such algorithm, or no switch reduces.
     """
@@ -66,14 +69,16 @@ def bare(
             inputs = _levels(network, message.group)
         case "in-network":
             inputs |= _switch(costs)
-    wire = (2 if message.collective == "all-reduce" else 1) * (np.asarray(ranks) - 1) / ranks * size
-    return known[algorithm](size=size, **inputs), wire
+    passes = 2 if message.collective == "all-reduce" else 1
+    wire = passes * (np.asarray(ranks) - 1) / ranks * size
+    hops = costs.hosts - 1 if algorithm in AROUND else np.log2(costs.hosts)
+    return {"bare": known[algorithm](size=size, **inputs), "wire": wire, "fills": np.maximum(hops * passes / 2, 1)}
 
 
 def _chained(message: Message, network: tuple[Tier, ...], costs: Transport) -> dict[str, Number]:
     inner = route(network, Group(costs.near, message.group.stride))
     return {
-        "hosts": message.group.size / costs.near, "inner_bandwidth": inner.bandwidth,
+        "hosts": costs.hosts, "inner_bandwidth": inner.bandwidth,
         "inner_latency": inner.ring_latency, "outer_bandwidth": costs.outer_bandwidth * costs.near,
         "outer_latency": costs.outer_latency,
     }  # fmt: skip
@@ -83,7 +88,7 @@ def _switch(costs: Transport) -> dict[str, Number]:
     if not np.all(costs.switch_bandwidth):
         message = "in-network: no switch of this group reduces; give its tier 'in_network'"
         raise InputError([Problem(Place("algorithm"), "", message)])
-    return {"bandwidth": costs.switch_bandwidth, "latency": costs.ramp}
+    return {"bandwidth": costs.switch_bandwidth, "latency": costs.cost("ramp")}
 
 
 def _levels(network: tuple[Tier, ...], group: Group) -> dict[str, Number]:

@@ -66,7 +66,7 @@ def exchange(
             **_both_sides(network, message, costs),
             **_pair(costs),
         )
-    ring = {"bandwidth": way.bandwidth, "latency": way.ring_latency, **_start(costs), **common}
+    ring = {"bandwidth": way.bandwidth, "latency": way.ring_latency, "hosts": costs.hosts, **_start(costs), **common}
     match message.collective:
         case "all-reduce":
             return term(name, all_reduce, **ring, **_hosts(network, message, costs, way))
@@ -77,16 +77,16 @@ def exchange(
 
 
 def _start(costs: Transport) -> Inputs:
-    return {"setup": costs.setup, "ramp": costs.ramp, "ramp_size": costs.ramp_size}
+    return {name: costs.cost(name) for name in ("setup", "ramp", "ramp_size")}
 
 
 def _pair(costs: Transport) -> Inputs:
-    return {"setup": costs.setup, "handshake": costs.handshake, "eager": costs.eager}
+    return {name: costs.cost(name) for name in ("setup", "handshake", "eager")}
 
 
 def _inside(network: tuple[Tier, ...], message: Message, costs: Transport, way: Route) -> Route:
     """The way inside one host: the whole way where no host is left."""
-    if np.all(np.asarray(costs.near) >= message.group.size):
+    if np.all(costs.hosts <= 1):
         return way
     return route(network, Group(costs.near, message.group.stride))
 
@@ -94,7 +94,7 @@ def _inside(network: tuple[Tier, ...], message: Message, costs: Transport, way: 
 def _hosts(network: tuple[Tier, ...], message: Message, costs: Transport, way: Route) -> Inputs:
     inner = _inside(network, message, costs, way)
     return {
-        "axes": costs.axes, "hosts": message.group.size / costs.near,
+        "axes": costs.axes,
         "inner_bandwidth": inner.bandwidth, "inner_latency": inner.ring_latency,
         "outer_bandwidth": costs.outer_bandwidth * costs.near, "outer_latency": costs.outer_latency,
         "switch_bandwidth": costs.switch_bandwidth,
@@ -105,12 +105,12 @@ def _both_sides(network: tuple[Tier, ...], message: Message, costs: Transport) -
     inner = route(network, Group(costs.near, message.group.stride))
     return {
         "near": costs.near, "near_bandwidth": inner.bandwidth * costs.near_direct,
-        "far_bandwidth": costs.outer_bandwidth * costs.direct, "latency": costs.latency, "post": costs.post,
+        "far_bandwidth": costs.outer_bandwidth * costs.direct, "latency": costs.cost("latency"), "post": costs.post,
     }  # fmt: skip
 
 
 def _fixed(
     name: str, message: Message, network: tuple[Tier, ...], costs: Transport, way: Route, algorithm: str, kind: str
 ) -> Term:
-    time, wire = bare(message, network, costs, way, algorithm)
-    return term(f"{name} ({algorithm})", fixed_algorithm, kind=kind, bare=time, wire=wire, **_start(costs))
+    made = bare(message, network, costs, way, algorithm)
+    return term(f"{name} ({algorithm})", fixed_algorithm, kind=kind, **made, **_start(costs))

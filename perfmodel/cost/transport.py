@@ -8,78 +8,102 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from perfmodel.parallel import Group
     from perfmodel.specs.network import Tier
-    from perfmodel.units import Bytes, BytesPerSecond, Count, Number, Seconds
+    from perfmodel.units import BytesPerSecond, Count, Number, Seconds
 
 POST = 0.35
 """Of a ring's step, which receives, adds and sends: what handing one more message to the nearest tier takes (derived)."""
 
-COSTS = ("setup", "ramp", "ramp_size", "handshake", "eager", "latency")
-"""Fields of a tier that hold for all messages of a group that crosses it."""
-
 
 @dataclass(frozen=True, slots=True)
 class Transport:
-    """Constants of the outermost tier that a group crosses, and what lies inside and outside its hosts."""
+    """The tiers that a group crosses: the costs of its messages are those of the library on the outermost."""
 
-    setup: Seconds
-    ramp: Seconds
-    ramp_size: Bytes
-    handshake: Seconds
-    eager: Bytes
-    latency: Seconds
-    """Of one step on that tier."""
-    direct: Number
-    """What messages between pairs reach there, over what a ring reaches."""
-    axes: Count
-    """Of that tier, where it is a torus; 1 otherwise."""
+    network: tuple[Tier, ...]
+    outermost: Count
+    """Tiers up to the outermost that it crosses, 0 where it crosses none."""
+    local: Count
+    """Likewise of tiers inside a host."""
     near: Count
     """Ranks of the group in one host."""
-    near_direct: Number
-    """As `direct`, inside the host."""
-    outer_bandwidth: BytesPerSecond
-    """Of one rank to other hosts; 1 where the group stays in one."""
+    hosts: Count
+    """That its ranks sit in."""
     outer_latency: Seconds
     """Of one step between hosts, averaged along a tree."""
-    switch_bandwidth: BytesPerSecond
-    """Of one rank into a switch of its host that reduces; 0 where none does."""
-    post: Seconds
-    """Of handing one message to the nearest tier."""
+
+    def cost(self, name: str) -> Number:
+        """A constant of the outermost tier; 0 where the group crosses none."""
+        return _pick([0.0, *(getattr(tier, name) for tier in self.network)], self.outermost)
+
+    @property
+    def axes(self) -> Count:
+        """Of the outermost tier, where it is a torus; 1 otherwise."""
+        axes = [1, *(len(tier.shape or (1,)) for tier in self.network)]
+        return _pick(axes, self.outermost) if max(axes) > 1 else 1
+
+    @property
+    def direct(self) -> Number:
+        """What messages between pairs reach on the outermost tier, over what a ring reaches."""
+        return _pick([1.0, *map(_direct, self.network)], self.outermost)
+
+    @property
+    def near_direct(self) -> Number:
+        """Likewise inside the host."""
+        return _pick([1.0, *map(_direct, self.network)], self.local)
+
+    @property
+    def switch_bandwidth(self) -> BytesPerSecond:
+        """Of one rank into a switch of its host that reduces; 0 where none does."""
+        reducing = [tier.bandwidth * tier.in_network if tier.in_network else 0.0 for tier in self.network]
+        return _pick([0.0, *reducing], self.local)
+
+    @property
+    def outer_bandwidth(self) -> BytesPerSecond:
+        """Of one rank to other hosts; 1 where the group stays in one."""
+        narrowest = float("inf")
+        values = [1.0]
+        for tier in self.network:
+            narrowest = narrowest if tier.is_local else min(narrowest, float(tier.bandwidth * tier.efficiency))
+            values.append(1.0 if np.isinf(narrowest) else narrowest)
+        return _pick(values, self.outermost)
+
+    @property
+    def post(self) -> Seconds:
+        """Of handing one message to the nearest tier."""
+        return POST * self.network[0].latency if self.network else 0.0
 
 
 def transport(network: tuple[Tier, ...], group: Group) -> Transport:
-    """The costs of a group's messages besides its ring's bandwidth and latency.
-
-    A group's costs are those of the library on the outermost tier that it crosses.
-    """
-    size = group.size
-    inside: Number = 1.0
-    near: Number = 1.0
-    direct: Number = 1.0
-    near_direct: Number = 1.0
-    axes: Number = 1.0
-    switch: Number = 0.0
-    outer: Number = np.inf
+    """Which tiers a group crosses, and how many of its ranks share a host."""
+    size, stride = group.size, np.asarray(group.stride)
+    inside: Number = 1
+    near: Number = 1
+    outermost: Number = np.zeros((), dtype=int)
+    local: Number = outermost
     steps: Number = 0.0
-    used: dict[str, Number] = dict.fromkeys(COSTS, 0.0)
-    for tier in network:
-        members = np.clip(tier.devices // np.asarray(group.stride), 1, size)
+    for index, tier in enumerate(network, start=1):
+        members = np.minimum(np.maximum(tier.devices // stride, 1), size)
         crosses = members > inside
-        used = {name: np.where(crosses, getattr(tier, name), value) for name, value in used.items()}
-        share = (tier.direct or tier.efficiency) / tier.efficiency
-        direct = np.where(crosses, share, direct)
-        axes = np.where(crosses, len(tier.shape or (1,)), axes)
+        outermost = np.where(crosses, index, outermost)
         if tier.is_local:
-            near, near_direct = members, np.where(crosses, share, near_direct)
-            switch = np.where(crosses, tier.bandwidth * (tier.in_network or 0.0), switch)
+            near, local = members, np.where(crosses, index, local)
         else:
-            outer = np.where(crosses, np.minimum(outer, tier.bandwidth * tier.efficiency), outer)
             steps = steps + np.log2(members / inside) * tier.latency
         inside = members
     hosts = size / near
-    return Transport(
-        **used, direct=direct, axes=axes, near=near, near_direct=near_direct,
-        outer_bandwidth=np.where(np.isinf(outer), 1.0, outer), outer_latency=steps / np.log2(np.maximum(hosts, 2)),
-        switch_bandwidth=switch, post=POST * network[0].latency if network else 0.0,
-    )  # fmt: skip
+    return Transport(network, outermost, local, near, hosts, steps / np.log2(np.maximum(hosts, 2)))
+
+
+def _pick(values: Sequence[Number], index: Count) -> Number:
+    """One of some values by number, or by a column of numbers; a value keeps where it was written."""
+    if np.ndim(index) == 0:
+        return values[int(index)]
+    picked: Number = np.array(values)[np.asarray(index)]
+    return picked
+
+
+def _direct(tier: Tier) -> float:
+    return tier.direct / tier.efficiency if tier.direct else 1.0

@@ -19,15 +19,16 @@ def _half_reached(most: Number, size: Number, half: Number) -> Number:
     return most * size / (np.maximum(half, TINY) + size)
 
 
-def startup(*, wire: Bytes, setup: Seconds, ramp: Seconds, ramp_size: Bytes) -> Seconds:
+def startup(*, wire: Bytes, fills: Count, setup: Seconds, ramp: Seconds, ramp_size: Bytes) -> Seconds:
     r"""What a library needs besides the steps of an algorithm; nothing where nothing is sent.
 
-    .. math:: T = t_0 + h \frac{w}{w + g}, \quad T = 0 \text{ for } w = 0
+    .. math:: T = t_0 + f h \frac{w}{w + f g}, \quad T = 0 \text{ for } w = 0
 
     Args:
         wire: w, bytes that each rank sends.
+        fills: f, how often buffers fill one after the other on the way.
         setup: t_0, of starting the kernel and meeting the other ranks.
-        ramp: h, what large messages lose to the filling of the pipeline.
+        ramp: h, what large messages lose to the filling of buffers, there and back.
         ramp_size: g, at which half of it is lost.
 
     Small messages travel with flags inside the data and small pieces, large ones through buffers that fill before
@@ -37,10 +38,16 @@ def startup(*, wire: Bytes, setup: Seconds, ramp: Seconds, ramp_size: Bytes) -> 
         Derived; NCCL's protocols LL, LL128 and Simple, each with a base latency, a latency for each step and a share of
         the bandwidth, are the reason (NVIDIA, NCCL, src/graph/tuning.cc).
 
-    >>> round(float(startup(wire=4e6, setup=5e-6, ramp=20e-6, ramp_size=4e6)), 9)
+    >>> round(float(startup(wire=4e6, fills=1, setup=5e-6, ramp=20e-6, ramp_size=4e6)), 9)
     1.5e-05
     """
-    return np.where(np.asarray(wire) > 0, setup + _half_reached(ramp, wire, ramp_size), 0.0)
+    return np.where(np.asarray(wire) > 0, setup + _half_reached(ramp * fills, wire, ramp_size * fills), 0.0)
+
+
+def _hops(hosts: Count) -> Number:
+    """Fillings of an all-reduce around a ring: one for each host that it passes, one where it stays in a host."""
+    hops: Number = np.maximum(np.asarray(hosts) - 1, 1)
+    return hops
 
 
 def all_reduce(
@@ -51,11 +58,11 @@ def all_reduce(
     r"""The fastest of ring, tree of hosts, and reduction in the switch, with the library's start.
 
     .. math::
-        T = t_0 + \min\left(T_\text{ring} + h \frac{w}{w + g},\;
-            T_\text{tree} + l h \frac{w}{w + l g},\; h + \frac{n}{B_s}\right),
-        \qquad w = 2 \frac{p - 1}{p} n, \quad l = \log_2 \text{hosts}, \quad T = 0 \text{ for } p = 1
+        T = \min\left(T_\text{ring} + S(\max(H - 1, 1)),\; T_\text{tree} + S(\log_2 H),\; t_0 + h + \frac{n}{B_s}\right),
+        \qquad S(f) = t_0 + f h \frac{w}{w + f g}, \quad w = 2 \frac{p - 1}{p} n, \quad T = 0 \text{ for } p = 1
 
-    Each level of the tree fills its own buffers.
+    Each host of a ring and each level of a tree fills its own buffers. On two hosts the halves of both trees would pass
+    the network once only; NCCL counts on that where the trees end in switches that reduce, and takes the ring elsewhere.
 
     Args:
         size: n, the message on each rank.
@@ -63,14 +70,14 @@ def all_reduce(
         axes: d, of a torus; 1 otherwise.
         bandwidth: B, of one rank in one direction, around a ring of all.
         latency: α, of one step around that ring.
-        hosts: 1 where one host holds all ranks: then there is no tree.
+        hosts: H; 1 where one host holds all ranks: then there is no tree.
         inner_bandwidth: B_i, of one rank inside its host.
         inner_latency: α_i, of one step inside a host.
         outer_bandwidth: B_o, of a host to the network.
         outer_latency: α_o, of one step between hosts.
         switch_bandwidth: B_s, of one rank into a switch of its host that reduces; 0 where none does.
         setup: t_0, of starting the kernel and meeting the other ranks.
-        ramp: h, what large messages lose to the filling of the pipeline.
+        ramp: h, what large messages lose to the filling of buffers, there and back.
         ramp_size: g, at which half of it is lost.
 
     References:
@@ -85,30 +92,33 @@ def all_reduce(
     0.14
     """
     wire = 2 * (np.asarray(ranks) - 1) / ranks * size
-    begun = startup(wire=wire, setup=setup, ramp=ramp, ramp_size=ramp_size)
-    ring = torus_all_reduce(size=size, ranks=ranks, axes=axes, bandwidth=bandwidth, latency=latency)
+    start = {"wire": wire, "setup": setup, "ramp": ramp, "ramp_size": ramp_size}
+    ring = startup(fills=_hops(hosts), **start) + torus_all_reduce(
+        size=size, ranks=ranks, axes=axes, bandwidth=bandwidth, latency=latency
+    )
     reduces = np.asarray(switch_bandwidth) > 0
-    inner = np.where(reduces, np.maximum(inner_bandwidth, 2 * np.asarray(switch_bandwidth)), inner_bandwidth)
-    levels = np.maximum(np.log2(hosts), 1)
-    tree = startup(wire=wire, setup=setup, ramp=ramp * levels, ramp_size=ramp_size * levels) + chained_tree_all_reduce(
-        size=size, ranks=ranks, hosts=hosts, inner_bandwidth=inner, inner_latency=inner_latency,
-        outer_bandwidth=outer_bandwidth, outer_latency=outer_latency,
+    once = reduces | (np.asarray(hosts) > 2)
+    tree = startup(fills=np.maximum(np.log2(hosts), 1), **start) + chained_tree_all_reduce(
+        size=size, ranks=ranks, hosts=hosts, inner_latency=inner_latency, outer_latency=outer_latency,
+        inner_bandwidth=np.maximum(inner_bandwidth, 2 * np.asarray(switch_bandwidth)),
+        outer_bandwidth=np.where(once, outer_bandwidth, np.asarray(outer_bandwidth) / 2),
     )  # fmt: skip
     switch = setup + in_network_all_reduce(
         size=size, ranks=ranks, bandwidth=np.where(reduces, switch_bandwidth, 1.0), latency=ramp
     )
     alone = np.asarray(hosts) <= 1
-    best = np.where(alone, begun + ring, np.minimum(begun + ring, tree))
-    return np.where((np.asarray(ranks) > 1) & alone & reduces, np.minimum(best, switch), best)
+    best = np.minimum(ring, np.where(alone, np.where(reduces, switch, np.inf), tree))
+    return np.where(np.asarray(ranks) > 1, best, 0.0)
 
 
 def all_gather(
-    *, size: Bytes, ranks: Count, axes: Count, bandwidth: BytesPerSecond, latency: Seconds, setup: Seconds,
-    ramp: Seconds, ramp_size: Bytes,
+    *, size: Bytes, ranks: Count, axes: Count, bandwidth: BytesPerSecond, latency: Seconds, hosts: Count,
+    setup: Seconds, ramp: Seconds, ramp_size: Bytes,
 ) -> Seconds:  # fmt: skip
     r"""A ring (along each axis of a torus), with the library's start; a reduce-scatter takes as long.
 
-    .. math:: T = T_\text{ring} + t_0 + h \frac{w}{w + g}, \qquad w = \frac{p - 1}{p} n
+    .. math::
+        T = T_\text{ring} + t_0 + f h \frac{w}{w + f g}, \qquad w = \frac{p - 1}{p} n, \quad f = \max\left(\frac{H - 1}{2}, 1\right)
 
     Args:
         size: n, the whole that each rank holds in the end (of a reduce-scatter: in the beginning).
@@ -116,49 +126,55 @@ def all_gather(
         axes: d, of a torus; 1 otherwise.
         bandwidth: B, of one rank in one direction.
         latency: α, of one step.
+        hosts: H, that the ranks sit in; 1 where one host holds all.
         setup: t_0, of starting the kernel and meeting the other ranks.
-        ramp: h, what large messages lose to the filling of the pipeline.
+        ramp: h, what large messages lose to the filling of buffers, there and back.
         ramp_size: g, at which half of it is lost.
 
     References:
         `torus_all_gather` and `startup`; NCCL gathers and scatters by rings (NVIDIA, NCCL, src/graph/tuning.cc).
 
-    >>> library = dict(axes=1, setup=5e-6, ramp=0.0, ramp_size=0.0)
+    >>> library = dict(axes=1, hosts=1, setup=5e-6, ramp=0.0, ramp_size=0.0)
     >>> round(float(all_gather(size=8e9, ranks=8, bandwidth=100e9, latency=0.0, **library)), 9)
     0.070005
     """
     wire = (np.asarray(ranks) - 1) / ranks * size
     ring = torus_all_gather(size=size, ranks=ranks, axes=axes, bandwidth=bandwidth, latency=latency)
-    return ring + startup(wire=wire, setup=setup, ramp=ramp, ramp_size=ramp_size)
+    fills = np.maximum(_hops(hosts) / 2, 1)
+    return ring + startup(wire=wire, fills=fills, setup=setup, ramp=ramp, ramp_size=ramp_size)
 
 
 def broadcast(
-    *, size: Bytes, ranks: Count, bandwidth: BytesPerSecond, latency: Seconds, setup: Seconds, ramp: Seconds,
-    ramp_size: Bytes,
+    *, size: Bytes, ranks: Count, bandwidth: BytesPerSecond, latency: Seconds, hosts: Count, setup: Seconds,
+    ramp: Seconds, ramp_size: Bytes,
 ) -> Seconds:  # fmt: skip
     r"""A chain of all ranks, with the library's start; a reduction to one rank takes as long.
 
-    .. math:: T = (p - 1)\alpha + \frac{n}{B} + t_0 + h \frac{n}{n + g}, \quad T = 0 \text{ for } p = 1
+    .. math::
+        T = (p - 1)\alpha + \frac{n}{B} + t_0 + f h \frac{n}{n + f g}, \qquad f = \max\left(\frac{H - 1}{2}, 1\right),
+        \quad T = 0 \text{ for } p = 1
 
     Args:
         size: n.
         ranks: p.
         bandwidth: B, of one rank in one direction.
         latency: α, of one step.
+        hosts: H, that the ranks sit in; 1 where one host holds all.
         setup: t_0, of starting the kernel and meeting the other ranks.
-        ramp: h, what large messages lose to the filling of the pipeline.
+        ramp: h, what large messages lose to the filling of buffers, there and back.
         ramp_size: g, at which half of it is lost.
 
     References:
         `chain_broadcast` and `startup`; NCCL broadcasts along rings (NVIDIA, NCCL, src/graph/tuning.cc).
 
-    >>> library = dict(setup=5e-6, ramp=0.0, ramp_size=0.0)
+    >>> library = dict(hosts=1, setup=5e-6, ramp=0.0, ramp_size=0.0)
     >>> round(float(broadcast(size=8e9, ranks=8, bandwidth=100e9, latency=0.0, **library)), 9)
     0.080005
     """
     chain = chain_broadcast(size=size, ranks=ranks, bandwidth=bandwidth, latency=latency)
     wire = np.where(np.asarray(ranks) > 1, size, 0.0)
-    return chain + startup(wire=wire, setup=setup, ramp=ramp, ramp_size=ramp_size)
+    fills = np.maximum(_hops(hosts) / 2, 1)
+    return chain + startup(wire=wire, fills=fills, setup=setup, ramp=ramp, ramp_size=ramp_size)
 
 
 def all_to_all(
@@ -229,22 +245,26 @@ def send_receive(
     return np.where(np.asarray(ranks) > 1, begun + size / bandwidth, 0.0)
 
 
-def fixed_algorithm(*, bare: Seconds, wire: Bytes, setup: Seconds, ramp: Seconds, ramp_size: Bytes) -> Seconds:
+def fixed_algorithm(
+    *, bare: Seconds, wire: Bytes, fills: Count, setup: Seconds, ramp: Seconds, ramp_size: Bytes
+) -> Seconds:
     r"""An algorithm that the user chose, with the library's start.
 
-    .. math:: T = T_\text{bare} + t_0 + h \frac{w}{w + g}, \quad T = 0 \text{ for } w = 0
+    .. math:: T = T_\text{bare} + t_0 + f h \frac{w}{w + f g}, \quad T = 0 \text{ for } w = 0
 
     Args:
         bare: of the algorithm's steps and transfers.
         wire: w, bytes that each rank sends.
+        fills: f, how often buffers fill one after the other on the way.
         setup: t_0, of starting the kernel and meeting the other ranks.
-        ramp: h, what large messages lose to the filling of the pipeline.
+        ramp: h, what large messages lose to the filling of buffers, there and back.
         ramp_size: g, at which half of it is lost.
 
     References:
         The algorithms of `perfmodel.formulas.collectives`, and `startup`.
 
-    >>> round(float(fixed_algorithm(bare=0.1, wire=4e6, setup=5e-6, ramp=20e-6, ramp_size=4e6)), 6)
+    >>> round(float(fixed_algorithm(bare=0.1, wire=4e6, fills=1, setup=5e-6, ramp=20e-6, ramp_size=4e6)), 6)
     0.100015
     """
-    return np.where(np.asarray(wire) > 0, bare, 0.0) + startup(wire=wire, setup=setup, ramp=ramp, ramp_size=ramp_size)
+    begun = startup(wire=wire, fills=fills, setup=setup, ramp=ramp, ramp_size=ramp_size)
+    return np.where(np.asarray(wire) > 0, bare + begun, 0.0)

@@ -38,11 +38,14 @@ def reduced(size: float, ranks: int, **changed: Any) -> float:
 def test_one_rank_is_free(size: float) -> None:
     one: dict[str, Any] = {"size": size, "ranks": 1}
     assert reduced(size, 1) == reduced(size, 1, switch_bandwidth=200e9) == 0
-    assert float(all_gather(**one, axes=1, **RING, **START)) == float(broadcast(**one, **RING, **START)) == 0
+    assert float(all_gather(**one, axes=1, hosts=1, **RING, **START)) == 0
+    assert float(broadcast(**one, hosts=1, **RING, **START)) == 0
     sides = {"near_bandwidth": 300e9, "far_bandwidth": 1.0, "latency": 1e-6, "post": 1e-6}
     assert float(all_to_all(**one, near=1, imbalance=2, **sides, **PAIR)) == 0
     assert float(send_receive(**one, **RING, **PAIR)) == 0
-    assert float(startup(wire=0.0, **START)) == float(fixed_algorithm(bare=1.0, wire=0.0, **START)) == 0
+    assert (
+        float(startup(wire=0.0, fills=1, **START)) == float(fixed_algorithm(bare=1.0, wire=0.0, fills=1, **START)) == 0
+    )
 
 
 @given(ranks=st.integers(2, 4096))
@@ -59,16 +62,17 @@ def test_a_library_of_no_cost_is_the_bare_ring(size: float, ranks: int) -> None:
 
 
 def test_the_ramp_is_lost_by_large_messages_alone() -> None:
-    assert float(startup(wire=1.0, **START)) == pytest.approx(5e-6, rel=1e-3)
-    assert float(startup(wire=5e6, **START)) == pytest.approx(20e-6)
-    assert float(startup(wire=1e15, **START)) == pytest.approx(35e-6, rel=1e-3)
+    assert float(startup(wire=1.0, fills=1, **START)) == pytest.approx(5e-6, rel=1e-3)
+    assert float(startup(wire=5e6, fills=1, **START)) == pytest.approx(20e-6)
+    assert float(startup(wire=1e15, fills=3, **START)) == pytest.approx(95e-6, rel=1e-3)
 
 
 @given(size=SIZES, ranks=st.integers(2, 512), hosts=st.integers(2, 64))
 def test_more_ways_are_never_slower(size: float, ranks: int, hosts: int) -> None:
     """The tree of hosts, which follows the levels, is never slower than the flat ring where it is chosen."""
-    flat = reduced(size, ranks * hosts, **CLUSTER)
-    assert reduced(size, ranks * hosts, **(CLUSTER | {"hosts": hosts})) <= flat
+    spread = CLUSTER | {"hosts": hosts}
+    ring = reduced(size, ranks * hosts, **(spread | {"outer_latency": 1e9}))
+    assert reduced(size, ranks * hosts, **spread) <= ring
     assert reduced(size, ranks, switch_bandwidth=200e9) <= reduced(size, ranks)
 
 
