@@ -109,12 +109,13 @@ def machine(entry: Entry, known: dict[str, Hardware]) -> Hardware:
     if "set" in entry:
         hardware = find("hardware", name, {path: (value, "fabrics.yaml") for path, value in entry["set"].items()})
     first = hardware.network[0]
-    if "library" in entry:
-        first = first.model_copy(update=dict.fromkeys(COSTS, 0.0) | {"direct": None})
     if entry.get("reduces") and first.in_network is None:
         first = first.model_copy(update={"in_network": 0.5})
     first = first.model_copy(update=entry.get("known", {}))
-    return hardware.model_copy(update={"network": (first, *hardware.network[1:])})
+    network = (first, *hardware.network[1:])
+    if "library" in entry:
+        network = tuple(tier.model_copy(update=dict.fromkeys(COSTS, 0.0) | {"direct": None}) for tier in network)
+    return hardware.model_copy(update={"network": network})
 
 
 def make(entry: Entry, data: Path, known: dict[str, Hardware]) -> Made:
@@ -133,8 +134,6 @@ def write(results: Iterable[Made]) -> None:
         entry, sources = made.entry, "; ".join(made.calibration.sources)
         remark = entry.get("remark", "")
         written = list(tiers_written(made.calibration, entry["key"], entry.get("library", ""), remark))
-        if "only" in entry:
-            written = [tier for tier in written if tier.index == entry["only"]]
         _put(entry["on"], entry, sources, written)
         for name, tiers in entry.get("kin", {}).items():
             _put(name, entry, sources, list(_borrowed(made, name, tiers)))

@@ -27,6 +27,9 @@ def message(row: Row, hardware: Hardware) -> Message:
     name = NAMES.get(row["collective"])
     if name is None:
         raise InexpressibleError(f"collective {row['collective']}")
+    foreign = next((name for name in machines().foreign if row.get("library", "").startswith(name)), None)
+    if foreign:
+        raise InexpressibleError(f"library {foreign}, of which no constants are known")
     if row["collective"] in machines().unlike_of(row):
         raise InexpressibleError(f"{row['collective']} with the copies of a list of tensors")
     ranks, nodes = number(row, "devices", 0.0), number(row, "nodes", 1.0)

@@ -47,6 +47,8 @@ class Machines(Spec):
     parts: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     """Collectives of which a table's bytes are one rank's part, by how the name of the source begins."""
 
+    foreign: tuple[str, ...] = ()
+    """Of collective tables: libraries whose constants no tier keeps, by how their names begin."""
     unlike: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     """Collectives whose times hold more than the collective, by how the name of the source begins."""
 
