@@ -148,7 +148,7 @@ def _borrowed(made: Made, name: str, tiers: list[int]) -> Iterator[WrittenTier]:
             taken = {k: v for k, v in values[fit.index].items() if local_tier.is_local or k in BORROWED}
             said = tier_statements(fit, made.entry["key"]) | {"status": "assumed", "points": None, "error": None}
             own = (
-                str(local_tier.note).rpartition("); ")[2] if "constants of" in local_tier.note else str(local_tier.note)
+                str(local_tier.note).partition("); ")[2] if "constants of" in local_tier.note else str(local_tier.note)
             )
             note = f"constants of {made.entry['on']} ({', '.join(taken)}); {own}"
             yield WrittenTier(fit.index, "", taken, said | {"note": note})
