@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfmodel.cost.capacity import Footprint, footprint, stage_parameters
+from perfmodel.cost.capacity import Footprint, Holdings, footprint, holdings
 from perfmodel.cost.compute import Processor
 from perfmodel.cost.interval import interval
 from perfmodel.cost.outcome import energy, step_cost
@@ -18,7 +18,7 @@ from perfmodel.graph.flops import Convention, model_flops, recomputed_flops
 from perfmodel.parallel import Group, Layout, Message, arrange, divide
 from perfmodel.parallel.sharded_state import state_of
 from perfmodel.schedule import Stage, step
-from perfmodel.sync import Replicas, synchronise
+from perfmodel.sync import Replicas, Synchronisation, synchronise
 from perfmodel.timeline import Part, Repeat, Serial, duration, leaves
 
 if TYPE_CHECKING:
@@ -38,6 +38,8 @@ COMMUNICATION = (
     "server",
 )
 """Kinds of terms that are messages."""
+IDLE = (*COMMUNICATION, "bubble", "host")
+"""Kinds of terms in which no kernel runs."""
 
 
 @dataclass(frozen=True)
@@ -93,8 +95,7 @@ class Prediction:
     @property
     def computing(self) -> float:
         """Time that the fullest device spends in kernels."""
-        idle = (*COMMUNICATION, "bubble", "host")
-        return sum(time for kind, (time, _) in self.kinds.items() if kind not in idle)
+        return sum(time for kind, (time, _) in self.kinds.items() if kind not in IDLE)
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -195,6 +196,27 @@ def predict(workload: Workload, hardware: Hardware, strategy: Strategy) -> Predi
 
 def predict_layout(workload: Workload, hardware: Hardware, strategy: Strategy, layout: Layout) -> Prediction:
     """The prediction of degrees that are known to be allowed; each may be a column with one row per candidate."""
+    work = work_of(workload, strategy, layout)
+    processor = processor_of(workload, hardware, strategy)
+    tree = tree_of(
+        stage_of(work, processor, hardware, strategy, layout),
+        sync_of(holdings(work.share, strategy.recompute), work, hardware, strategy, layout),
+        strategy, layout, processor,
+    )  # fmt: skip
+    return Prediction(workload, hardware, strategy, layout, work.graph, work.share, work.state, tree)
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What one device has to do in a step, before anything is priced."""
+
+    graph: Graph
+    share: Share
+    state: State
+
+
+def work_of(workload: Workload, strategy: Strategy, layout: Layout) -> Work:
+    """Workload x strategy -> operations, messages and bytes for each parameter."""
     graph = expand(
         workload,
         microbatch=layout.microbatch,
@@ -203,26 +225,18 @@ def predict_layout(workload: Workload, hardware: Hardware, strategy: Strategy, l
         channels_last=strategy.layout == "channels-last",
         persistent=strategy.batch_norm == "persistent",
     )
-    share = divide(graph, layout, strategy)
-    state = state_of(workload, strategy)
-    processor = Processor(hardware.device, workload.training.precision, strategy.attention)
-    passes = Passes(processor, hardware.network, strategy.recompute, state.accumulate_traffic, strategy.framework)
-    parameters = np.maximum(
-        stage_parameters(share, first=True, last=layout.pp == 1),
-        stage_parameters(share, first=layout.pp == 1, last=True),
-    )
-    sync = synchronise(Replicas(parameters, share.tied, share.layers, state, layout, hardware, strategy))
-    tree = step(
-        _stage(share, layout, passes, strategy),
-        layout,
-        sync,
-        overlap=strategy.gradient_overlap == "backward",
-        slowdown=processor.slowdown,
-    )
-    return Prediction(workload, hardware, strategy, layout, graph, share, state, tree)
+    return Work(graph, divide(graph, layout, strategy), state_of(workload, strategy))
 
 
-def _stage(share: Share, layout: Layout, passes: Passes, strategy: Strategy) -> Stage:
+def processor_of(workload: Workload, hardware: Hardware, strategy: Strategy) -> Processor:
+    """The device as this job uses it."""
+    return Processor(hardware.device, workload.training.precision, strategy.attention)
+
+
+def stage_of(work: Work, processor: Processor, hardware: Hardware, strategy: Strategy, layout: Layout) -> Stage:
+    """The passes of one microbatch, priced."""
+    share, traffic = work.share, work.state.accumulate_traffic
+    passes = Passes(processor, hardware.network, strategy.recompute, traffic, strategy.framework)
     return Stage(
         body_forward=passes.forward(share.body),
         body_backward=passes.backward(share.body),
@@ -230,6 +244,19 @@ def _stage(share: Share, layout: Layout, passes: Passes, strategy: Strategy) -> 
         epilogue=_both(passes, share.epilogue),
         sends=(_sends(share, layout, passes, strategy),),
     )
+
+
+def sync_of(held: Holdings, work: Work, hardware: Hardware, strategy: Strategy, layout: Layout) -> Synchronisation:
+    """What replicas exchange, priced; the fullest stage sets how much."""
+    only = layout.pp == 1
+    parameters = np.maximum(held.parameters(first=True, last=only), held.parameters(first=only, last=True))
+    return synchronise(Replicas(parameters, work.share.tied, work.share.layers, work.state, layout, hardware, strategy))
+
+
+def tree_of(stage: Stage, sync: Synchronisation, strategy: Strategy, layout: Layout, processor: Processor) -> Part:
+    """The tree of time of a step."""
+    overlap = strategy.gradient_overlap == "backward"
+    return step(stage, layout, sync, overlap=overlap, slowdown=processor.slowdown)
 
 
 def _both(passes: Passes, blocks: tuple[LocalBlock, ...]) -> Part:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from functools import reduce
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from perfmodel.parallel import Layout, LocalBlock, Share
     from perfmodel.parallel.sharded_state import State
     from perfmodel.specs import Strategy
+    from perfmodel.specs.strategy import Recompute
     from perfmodel.units import Bytes, Count
 
 
@@ -40,37 +42,81 @@ class Footprint:
         return total
 
 
-def footprint(share: Share, state: State, layout: Layout, strategy: Strategy, stage: Count) -> Footprint:
-    """What ``stage`` (counted from 0; a number or a column) holds.
+@dataclass(frozen=True, slots=True)
+class Holdings:
+    """What one device would hold of each part of the model, before states are sharded and microbatches are in flight."""
+
+    body: Count
+    """Parameters of one stage of the body, on one device."""
+    prologue: Count
+    """Parameters that only the first stage has."""
+    epilogue: Count
+    """Parameters that only the last stage has."""
+    tied: Count
+    """Parameters of the first stage that the last one holds a copy of."""
+    kept: Bytes
+    """Activations of one microbatch that the body of a stage keeps."""
+    recomputed: Bytes
+    """Activations of the layer that is being recomputed."""
+    entering: Bytes
+    """Activations of one microbatch in the prologue."""
+    head: Bytes
+    """Activations of one microbatch in the epilogue."""
+
+    def parameters(self, *, first: Count, last: Count) -> Count:
+        """Of one stage: its part of the body, what the ends hold, and the second copy of tied weights."""
+        copy = np.where(np.asarray(first), 0, self.tied)
+        return self.body + np.where(first, self.prologue, 0) + np.where(last, self.epilogue + copy, 0)
+
+
+def holdings(share: Share, recompute: Recompute) -> Holdings:
+    """Sums over the operations of one device's share.
 
     Activations are those that the operations declare (Korthikanti et al., 2022, sections 4.1 and 4.2,
-    is reproduced exactly), times the microbatches in flight. Left out: allocator reserve and the
-    framework's context.
+    is reproduced exactly), less what recomputation drops.
+    """
+    body, prologue, epilogue = (
+        sum(b.repeat * b.parameters for b in blocks) for blocks in (share.body, share.prologue, share.epilogue)
+    )
+    kept, again = _body_activations(share.body, share.boundary, recompute)
+    entering, head = (sum(b.repeat * b.saved for b in blocks) for blocks in (share.prologue, share.epilogue))
+    return Holdings(body, prologue, epilogue, share.tied, kept, again, entering, head)
+
+
+def footprint(share: Share, state: State, layout: Layout, strategy: Strategy, stage: Count) -> Footprint:
+    """What ``stage`` (counted from 0; a number or a column) holds."""
+    return footprint_of(holdings(share, strategy.recompute), state, layout, strategy, stage)
+
+
+def footprint_of(held: Holdings, state: State, layout: Layout, strategy: Strategy, stage: Count) -> Footprint:
+    """What ``stage`` holds: states by their sharding, activations by the microbatches in flight.
+
+    Left out: allocator reserve and the framework's context.
     """
     first, last = np.asarray(stage) == 0, np.asarray(stage) == layout.pp - 1
-    parameters = stage_parameters(share, first=first, last=last)
+    parameters = held.parameters(first=first, last=last)
     zero, shards = strategy.zero, layout.shard_group
-    kept, again = _body_activations(share.body, share.boundary, strategy)
     flights = _in_flight(layout, strategy, stage)
-    prologue = sum(b.repeat * b.saved for b in share.prologue)
-    head = sum(b.repeat * b.saved for b in share.epilogue)
     return Footprint(
         weights=sharded(size=parameters * state.weight, ranks=shards, on=zero >= 3),
         gradients=sharded(size=parameters * state.gradient, ranks=shards, on=zero >= 2),
         optimizer=sharded(size=parameters * state.optimizer, ranks=shards, on=zero >= 1),
-        activations=flights * (kept + np.where(first, prologue, 0)),
-        recomputed=again + np.zeros_like(flights),
-        output=np.where(last, head, 0),
+        activations=flights * (held.kept + np.where(first, held.entering, 0)),
+        recomputed=held.recomputed + np.zeros_like(flights),
+        output=np.where(last, held.head, 0),
     )
 
 
-def stage_parameters(share: Share, *, first: Count, last: Count) -> Count:
-    """Of one device: its part of the body, what the ends hold, and the second copy of tied weights."""
-    body, prologue, epilogue = (
-        sum(b.repeat * b.parameters for b in blocks) for blocks in (share.body, share.prologue, share.epilogue)
-    )
-    copy = np.where(np.asarray(first), 0, share.tied)
-    return body + np.where(first, prologue, 0) + np.where(last, epilogue + copy, 0)
+def fullest(held: Holdings, state: State, layout: Layout, strategy: Strategy) -> Bytes:
+    """Bytes on the fullest device of a layout, whose degrees may be columns.
+
+    Stages between the ends hold equal weights and, the nearer to the first, no fewer microbatches: so the first, the second
+    and the last stage are enough.
+    """
+    last = np.asarray(layout.pp) - 1
+    totals = (footprint_of(held, state, layout, strategy, stage).total for stage in (0, np.minimum(1, last), last))
+    most: Bytes = reduce(np.maximum, totals)
+    return most
 
 
 def _in_flight(layout: Layout, strategy: Strategy, stage: Count) -> Count:
@@ -79,15 +125,15 @@ def _in_flight(layout: Layout, strategy: Strategy, stage: Count) -> Count:
     return in_flight_1f1b(stage=stage, stages=layout.pp, chunks=layout.vpp, microbatches=layout.microbatches)
 
 
-def _body_activations(body: Iterable[LocalBlock], boundary: Bytes, strategy: Strategy) -> tuple[Bytes, Bytes]:
+def _body_activations(body: Iterable[LocalBlock], boundary: Bytes, recompute: Recompute) -> tuple[Bytes, Bytes]:
     """Kept of one microbatch by all layers of a stage, and held by one layer while it is recomputed."""
     kept: Bytes = 0.0
     again: Bytes = 0.0
     for block in body:
-        if strategy.recompute == "full":
+        if recompute == "full":
             kept = kept + block.repeat * boundary
             again = np.maximum(again, block.saved)
-        elif strategy.recompute == "selective":
+        elif recompute == "selective":
             dropped = _recomputable(block)
             kept = kept + block.repeat * (block.saved - dropped)
             again = np.maximum(again, dropped)
