@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from functools import reduce
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -40,6 +39,16 @@ class Footprint:
         """Sum of all classes."""
         total: Bytes = sum(getattr(self, f.name) for f in fields(self))
         return total
+
+    @property
+    def states(self) -> Bytes:
+        """What is kept from one step to the next: it hangs on factorisation and sharding, not on batch and recomputation."""
+        return self.weights + self.gradients + self.optimizer
+
+    @property
+    def passing(self) -> Bytes:
+        """What comes and goes with each microbatch, which sharding of states does not change."""
+        return self.activations + self.recomputed + self.output
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,16 +116,14 @@ def footprint_of(held: Holdings, state: State, layout: Layout, strategy: Strateg
     )
 
 
-def fullest(held: Holdings, state: State, layout: Layout, strategy: Strategy) -> Bytes:
-    """Bytes on the fullest device of a layout, whose degrees may be columns.
+def telling_stages(stages: Count) -> tuple[Count, ...]:
+    """Stages of which one is the fullest, for a number of stages that may be a column.
 
     Stages between the ends hold equal weights and, the nearer to the first, no fewer microbatches: so the first, the second
-    and the last stage are enough.
+    and the last are enough.
     """
-    last = np.asarray(layout.pp) - 1
-    totals = (footprint_of(held, state, layout, strategy, stage).total for stage in (0, np.minimum(1, last), last))
-    most: Bytes = reduce(np.maximum, totals)
-    return most
+    last = np.asarray(stages) - 1
+    return np.zeros_like(last), np.minimum(1, last), last
 
 
 def _in_flight(layout: Layout, strategy: Strategy, stage: Count) -> Count:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from perfmodel import prediction as chain
-from perfmodel.cost.capacity import Holdings, fullest, holdings
+from perfmodel.cost.capacity import Footprint, Holdings, footprint_of, holdings, telling_stages
 from perfmodel.parallel import Layout
 from perfmodel.parallel.sharded_state import state_of
 from perfmodel.timeline import Overlap, Repeat, Serial, Term, duration, leaves
@@ -63,13 +63,15 @@ class Pricing:
     def candidates(self, choice: Choice, rows: Column, groups: Column) -> Candidates:
         """Some rows with their shard groups, under one choice."""
         strategy, place = self.chosen(choice), self._passes[1][rows]
-        stage, held = self._table(("stage", choice.sequence_parallel, choice.recompute), self._stages, strategy)
-        sync = self._table(("sync", choice.zero), self._synchronisations, strategy)
+        passes = (choice.sequence_parallel, choice.recompute)
+        stage, _ = self._table(("stage", *passes), self._stages, strategy)
+        sync, states = self._table(("sync", choice.zero), self._synchronisations, strategy)
+        passing = self._table(("memory", *passes, choice.schedule), self._passing, strategy)
         columns = {name: column[rows] for name, column in self._columns.items()}
         layout = self._layout(columns, self.space.groups.size[groups])
         return Candidates(
             strategy, layout, self.processor, _chunked(_gathered(stage, place), columns["vpp"]), _gathered(sync, groups),
-            replace(held, **{f.name: getattr(held, f.name)[place] for f in fields(held)}), self._state,
+            tuple((kept, groups, held, rows) for kept, held in zip(states, passing, strict=True)),
         )  # fmt: skip
 
     @cached_property
@@ -97,16 +99,35 @@ class Pricing:
         flat = {f.name: _column(getattr(held, f.name), len(first)) for f in fields(held)}
         return _flat(stage, len(first)), Holdings(**flat)
 
-    def _synchronisations(self, strategy: Strategy) -> Synchronisation:
-        """Of each factorisation and shard group; one sample to a microbatch, which weights do not depend on."""
+    def _synchronisations(self, strategy: Strategy) -> tuple[Synchronisation, tuple[Floats, ...]]:
+        """Of each factorisation and shard group: its times, and the states that each stage holds.
+
+        With one sample to a microbatch, which weights do not depend on.
+        """
         groups = self.space.groups
         columns = {name: column[groups.base] for name, column in self.space.base.items()}
         ones = np.ones_like(groups.base)
         layout = self._layout({**columns, "vpp": ones, "microbatch": ones}, groups.size)
         work = chain.work_of(self.workload, strategy, layout)
-        sync = chain.sync_of(holdings(work.share, strategy.recompute), work, self.hardware, strategy, layout)
-        flat: Synchronisation = _flat(sync, len(ones))
-        return flat
+        held = holdings(work.share, strategy.recompute)
+        sync = _flat(chain.sync_of(held, work, self.hardware, strategy, layout), len(ones))
+        return sync, self._stagewise(held, layout, strategy, lambda footprint: footprint.states)
+
+    def _passing(self, strategy: Strategy) -> tuple[Floats, ...]:
+        """Activations of each row, by stage."""
+        _, held = self._table(("stage", strategy.sequence_parallel, strategy.recompute), self._stages, strategy)
+        place = self._passes[1]
+        wide = replace(held, **{f.name: getattr(held, f.name)[place] for f in fields(held)})
+        layout = self._layout(self._columns, self._columns["dp"] * self._columns["cp"])
+        return self._stagewise(wide, layout, strategy, lambda footprint: footprint.passing)
+
+    def _stagewise(
+        self, held: Holdings, layout: Layout, strategy: Strategy, part: Callable[[Footprint], Number]
+    ) -> tuple[Floats, ...]:
+        """Bytes on the stages of which one is the fullest."""
+        stages = telling_stages(layout.pp)
+        footprints = (footprint_of(held, self._state, layout, strategy, stage) for stage in stages)
+        return tuple(_column(part(each), np.size(layout.tp)) for each in footprints)
 
     def _layout(self, columns: dict[str, Column], shard_group: Column) -> Layout:
         return Layout(
@@ -123,8 +144,8 @@ class Candidates:
     processor: Processor
     stage: Stage
     sync: Synchronisation
-    holdings: Holdings
-    state: Any
+    _memory: tuple[tuple[Floats, Column, Floats, Column], ...]
+    """Of each telling stage: states and their rows, activations and theirs."""
 
     @cached_property
     def _tree(self) -> Part:
@@ -138,7 +159,9 @@ class Candidates:
     @cached_property
     def memory(self) -> Floats:
         """On the fullest device."""
-        return self._wide(fullest(self.holdings, self.state, self.layout, self.strategy))
+        totals = (states[groups] + passing[rows] for states, groups, passing, rows in self._memory)
+        most: Floats = reduce(np.maximum, totals)
+        return most
 
     @cached_property
     def computing(self) -> Floats:
