@@ -11,6 +11,7 @@ import typer
 from perfmodel.cli.calibrate import calibrate
 from perfmodel.cli.compare import compare
 from perfmodel.cli.options import FormatName, HardwareName, JobOptions, OutputFile, WorkloadName, with_job_options
+from perfmodel.cli.plan import plan
 from perfmodel.cli.writing import write
 
 FAILED, BAD_INPUT, INTERNAL = 1, 2, 70
@@ -80,6 +81,7 @@ def explain(
 
 
 app.command()(compare)
+app.command()(plan)
 
 
 @app.command("list")
