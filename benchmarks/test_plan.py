@@ -39,8 +39,8 @@ def question(devices: int = DEVICES, batch: int = BATCH) -> Question:
 def sample(count: int) -> list[Strategy]:
     """Random candidates, as strategies."""
     q, rng, found = question(), np.random.default_rng(1), []
-    space = space_of(q.workload, q.devices, q.axes)
     refusals, picked = Refusals(q.workload, q.hardware, q.strategy, q.devices), choices(q.axes)
+    space = space_of(q.workload, q.axes, refusals)
     for choice in (picked[index] for index in rng.integers(0, len(picked), count)):
         rows = allowed(space, choice, q.axes, refusals)
         row = int(rng.choice(rows))

@@ -94,6 +94,7 @@ class _Search:
     objective: Objective
     count: int
     space: Space = field(init=False)
+    refusals: Refusals = field(init=False)
     pricing: Pricing = field(init=False)
     best: Shortlist = field(init=False)
     nearest: Shortlist = field(init=False)
@@ -104,7 +105,8 @@ class _Search:
 
     def __post_init__(self) -> None:
         q = self.question
-        self.space = space_of(q.workload, q.devices, q.axes)
+        self.refusals = Refusals(q.workload, q.hardware, q.strategy, q.devices)
+        self.space = space_of(q.workload, q.axes, self.refusals)
         self.pricing = Pricing(q.workload, q.hardware, q.strategy, self.space)
         self.best, self.nearest = Shortlist(self.count), Shortlist(self.count)
 
@@ -141,8 +143,7 @@ class _Search:
     def run(self, progress: Callable[[int, int], None] | None) -> Outcome:
         q, picked = self.question, choices(self.question.axes)
         self._common = self.figures()
-        refusals = Refusals(q.workload, q.hardware, q.strategy, q.devices)
-        open_rows = [allowed(self.space, choice, q.axes, refusals) for choice in picked]
+        open_rows = [allowed(self.space, choice, q.axes, self.refusals) for choice in picked]
         total = sum(self.space.count(rows, c.zero) for rows, c in zip(open_rows, picked, strict=True))
         for index, (choice, rows) in enumerate(zip(picked, open_rows, strict=True)):
             for part, groups in self.space.candidates(rows, choice.zero, CHUNK):
@@ -150,7 +151,7 @@ class _Search:
                 if progress is not None:
                     progress(self.evaluated, total)
         best, front, near = (tuple(self.rows(each, picked)) for each in (self.best, self.front, self.nearest))
-        return Outcome(q, self.evaluated, self.feasible, best, front, near, tuple(self.refused(refusals)))
+        return Outcome(q, self.evaluated, self.feasible, best, front, near, tuple(self.refused()))
 
     def rows(self, kept: Shortlist | Front, picked: Sequence[Choice]) -> Iterator[Row]:
         """Kept candidates as strategies, with their figures."""
@@ -165,11 +166,11 @@ class _Search:
             )
             yield Row(self.question, strategy, rank, float(made.step_time[0]), float(made.memory[0]))
 
-    def refused(self, refusals: Refusals) -> Iterator[Refusal]:
+    def refused(self) -> Iterator[Refusal]:
         """What each rule refused, with the words that `predict` has for it."""
         q = self.question
-        for path, layouts in sorted(refusals.counts.items(), key=lambda item: -item[1]):
-            degrees, choice = refusals.examples[path]
+        for path, layouts in sorted(self.refusals.counts.items(), key=lambda item: -item[1]):
+            degrees, choice = self.refusals.examples[path]
             example = strategy_of(q.strategy, choice, degrees, None)
             try:
                 arrange(q.workload, q.hardware, example)

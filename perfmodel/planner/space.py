@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perfmodel.parallel.rules import Rules
+from perfmodel.planner.axes import CHOICES
 from perfmodel.specs.workload import Transformer
 
 if TYPE_CHECKING:
@@ -92,9 +93,10 @@ class Space:
         return len(rows) if zero == 0 else int(self.groups.count[self.factors[rows]].sum())
 
 
-def space_of(workload: Workload, devices: int, axes: Axes) -> Space:
-    """All divisors on all axes, or what the user named of them."""
-    base = _factorisations(devices, axes)
+def space_of(workload: Workload, axes: Axes, refused: Refusals) -> Space:
+    """All divisors on all axes, or what the user named of them, of the factorisations that some layout may have."""
+    devices = refused.devices
+    base = refused.factorisations(_factorisations(devices, axes))
     model, batch = workload.model, int(workload.training.batch)
     layers = int(model.layers) if isinstance(model, Transformer) and not model.decoder_layers else 1
     stages = axes.degrees.get("vpp") or divisors(layers)
@@ -139,6 +141,13 @@ class Refusals:
         """Of each path that a rule blames, degrees that break no other rule where there are such."""
         self._alone: set[str] = set()
         self._masks: dict[tuple[Any, ...], Mask] = {}
+
+    def factorisations(self, base: dict[str, Column]) -> dict[str, Column]:
+        """Those that keep all rules with one chunk, one sample and the plainest choices: no rule asks for more of them."""
+        ones = np.ones_like(base["dp"])
+        plain = Choice(**{name: values[0] for name, values in CHOICES.items()})
+        keeps = self._masked({**base, "vpp": ones, "microbatch": ones}, plain)
+        return {name: column[keeps] for name, column in base.items()}
 
     def mask(self, columns: dict[str, Column], choice: Choice) -> Mask:
         """Rows that keep all rules, of which none asks for the stage of ZeRO."""

@@ -51,8 +51,9 @@ def picked(case: str, count: int, seed: int = 1) -> Iterator[tuple[Strategy, flo
     workload, hardware, base, devices = job(case)
     rng = np.random.default_rng(seed)
     axes = axes_of(base, {})
-    space = space_of(workload, devices, axes)
-    refusals, pricing = Refusals(workload, hardware, base, devices), Pricing(workload, hardware, base, space)
+    refusals = Refusals(workload, hardware, base, devices)
+    space = space_of(workload, axes, refusals)
+    pricing = Pricing(workload, hardware, base, space)
     for choice in choices(axes):
         rows = allowed(space, choice, axes, refusals)
         for part, groups in space.candidates(rows, choice.zero, 1 << 40):
@@ -108,8 +109,8 @@ def test_no_candidate_is_missing(machine: Hardware) -> None:
     small = workload.model_copy(update={"training": training, "model": workload.model.model_copy(update={"layers": 4})})
     loop = everything(small, machine, 8)
     axes = axes_of(Strategy(), {"schedule": "1f1b"})
-    space = space_of(small, 8, axes)
     refusals = Refusals(small, machine, Strategy(), 8)
+    space = space_of(small, axes, refusals)
     planned = set()
     for choice in choices(axes):
         rows = allowed(space, choice, axes, refusals)
@@ -130,8 +131,8 @@ def key_of(columns: dict[str, Any], choice: Choice, row: int, group: int) -> tup
 
 @pytest.mark.parametrize("size", [1, 10, 1000])
 def test_chunks_do_not_matter(size: int) -> None:
-    workload, _, base, devices = job("gpt")
-    space = space_of(workload, devices, axes_of(base, {}))
+    workload, hardware, base, devices = job("gpt")
+    space = space_of(workload, axes_of(base, {}), Refusals(workload, hardware, base, devices))
     rows = np.arange(0, len(space.factors), 97)
     for zero in (0, 1):
         whole = [np.concatenate(each) for each in zip(*space.candidates(rows, zero, 1 << 40), strict=True)]
