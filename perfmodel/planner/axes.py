@@ -56,7 +56,10 @@ def axes_of(strategy: Strategy, fixed: Mapping[str, Any]) -> Axes:
     stated = {name: getattr(strategy, name) for name in AXES if name in strategy.model_fields_set}
     named = {name: _values(value) for name, value in {**stated, **fixed}.items() if value is not None}
     choices = {name: named.get(name, values) for name, values in CHOICES.items()}
-    if strategy.sync != "all-reduce" and "zero" not in named:
+    if strategy.sync != "all-reduce":
+        if any(named.get("zero", (0,))):
+            message = f"{strategy.sync} keeps whole replicas; leave zero at 0"
+            raise InputError([Problem(Place("--fix zero"), "", message)])
         choices["zero"] = (0,)
     if strategy.attention != "unfused" and "recompute" not in named:
         choices["recompute"] = ("none", "full")  # fused attention leaves selective recomputation nothing to drop

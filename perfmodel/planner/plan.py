@@ -12,7 +12,7 @@ import numpy as np
 
 from perfmodel.cost.outcome import step_cost
 from perfmodel.planner.limits import OBJECTIVES, excesses
-from perfmodel.planner.search import Outcome, Question, Row, search
+from perfmodel.planner.search import LEAD_ERROR, Outcome, Question, Row, is_near, search
 from perfmodel.planner.sensitivity import Sensitivity, sensitivities
 from perfmodel.planner.shortlist import unbeaten
 from perfmodel.prediction import Prediction, predict
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from perfmodel.planner.limits import Limit, Objective
-
-LEAD_ERROR = 0.03
-"""Of the ratio of two plans' step times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +84,19 @@ class Plan:
 
     @cached_property
     def ties(self) -> int:
-        """Of the best, those that the model cannot tell from the first."""
-        if self.objective == "memory":
-            return len([row for row in self.rows if row.rank == self.rows[0].rank])
-        return len([row for row in self.rows if abs(row.rank / self.rows[0].rank - 1) <= LEAD_ERROR])
+        """Candidates that the model cannot tell from the best by its own error, the best among them."""
+        if not self.rows:
+            return 0
+        values = np.concatenate([outcome.near for outcome in self.outcomes])
+        return int(np.count_nonzero(is_near(values, self.rows[0].rank)))
+
+    @cached_property
+    def frugal(self) -> Row | None:
+        """Of the ties, the one that needs the least memory."""
+        if not self.rows:
+            return None
+        near = [row for row in self.front if row.step_time <= self.rows[0].step_time * (1 + LEAD_ERROR)]
+        return min(near, key=lambda row: row.memory, default=None)
 
     @cached_property
     def sensitivities(self) -> tuple[Sensitivity, ...]:

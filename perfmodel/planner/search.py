@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 CHUNK = 32768
 """Candidates at a time: their columns stay in the caches."""
+LEAD_ERROR = 0.09
+"""Relative error of the ratio of two layouts' times: the median over measured groups of layouts (`tools/regret.py`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +88,14 @@ class Outcome:
     nearest: tuple[Row, ...]
     """Of those that break a bound, the ones that break it least."""
     refused: tuple[Refusal, ...]
+    near: NDArray[np.float64]
+    """Of the objective, values that the model cannot tell from the best."""
+
+
+def is_near(values: NDArray[np.float64], best: float) -> NDArray[np.bool_]:
+    """Which values the model cannot tell from the best by its own error."""
+    near: NDArray[np.bool_] = np.abs(np.log(values / best)) <= np.log1p(LEAD_ERROR)
+    return near
 
 
 @dataclass
@@ -99,6 +109,7 @@ class _Search:
     best: Shortlist = field(init=False)
     nearest: Shortlist = field(init=False)
     front: Front = field(default_factory=Front)
+    near: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
     evaluated: int = 0
     feasible: int = 0
     _common: tuple[float, float | None, float] = (0.0, None, 0.0)
@@ -137,6 +148,9 @@ class _Search:
         self.evaluated += len(rows)
         self.feasible += len(fits)
         self.best.offer(value[fits], second[fits], lambda which: named(fits[which]))
+        if len(fits):
+            values = np.concatenate([self.near, value[fits]])
+            self.near = values[is_near(values, float(self.best.first[0]))]
         self.front.offer(time[fits], memory[fits], lambda which: named(fits[which]))
         self.nearest.offer(excess[others], time[others], lambda which: named(others[which]))
 
@@ -151,7 +165,7 @@ class _Search:
                 if progress is not None:
                     progress(self.evaluated, total)
         best, front, near = (tuple(self.rows(each, picked)) for each in (self.best, self.front, self.nearest))
-        return Outcome(q, self.evaluated, self.feasible, best, front, near, tuple(self.refused()))
+        return Outcome(q, self.evaluated, self.feasible, best, front, near, tuple(self.refused()), self.near)
 
     def rows(self, kept: Shortlist | Front, picked: Sequence[Choice]) -> Iterator[Row]:
         """Kept candidates as strategies, with their figures."""
@@ -169,6 +183,9 @@ class _Search:
     def refused(self) -> Iterator[Refusal]:
         """What each rule refused, with the words that `predict` has for it."""
         q = self.question
+        if not self.refusals.seen:
+            fixed = ", ".join(f"{name} {' or '.join(map(str, values))}" for name, values in q.axes.degrees.items())
+            yield Refusal("devices", 0, f"{q.devices} devices have no factorisation with {fixed}")
         for path, layouts in sorted(self.refusals.counts.items(), key=lambda item: -item[1]):
             degrees, choice = self.refusals.examples[path]
             example = strategy_of(q.strategy, choice, degrees, None)

@@ -136,6 +136,8 @@ class Refusals:
     def __init__(self, workload: Workload, hardware: Hardware, strategy: Strategy, devices: int) -> None:
         """Of one number of devices."""
         self.workload, self.hardware, self.strategy, self.devices = workload, hardware, strategy, devices
+        self.seen = 0
+        """Factorisations, before any rule."""
         self.counts: dict[str, int] = {}
         self.examples: dict[str, tuple[dict[str, int], Choice]] = {}
         """Of each path that a rule blames, degrees that break no other rule where there are such."""
@@ -145,6 +147,7 @@ class Refusals:
     def factorisations(self, base: dict[str, Column]) -> dict[str, Column]:
         """Those that keep all rules with one chunk, one sample and the plainest choices: no rule asks for more of them."""
         ones = np.ones_like(base["dp"])
+        self.seen = len(ones)
         plain = Choice(**{name: values[0] for name, values in CHOICES.items()})
         keeps = self._masked({**base, "vpp": ones, "microbatch": ones}, plain)
         return {name: column[keeps] for name, column in base.items()}

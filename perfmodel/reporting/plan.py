@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from perfmodel.planner.limits import OBJECTIVES
-from perfmodel.planner.plan import LEAD_ERROR, Plan, Rejected, cost, objective_of
+from perfmodel.planner.plan import Plan, Rejected, cost, objective_of
+from perfmodel.planner.search import LEAD_ERROR, is_near
 from perfmodel.reporting.prediction import record
 from perfmodel.reporting.report import Report, Section, flat
 from perfmodel.reporting.text import count, quantity, share
@@ -29,7 +32,7 @@ def plan_report(plan: Plan) -> Report:
     rows = [_row(plan, index, made) for index, made in enumerate(plan.plans, start=1)]
     made = {
         "schema": SCHEMA, "objective": plan.objective, "evaluated": plan.evaluated, "feasible": plan.feasible,
-        "elapsed": plan.elapsed, "ties": plan.ties if plan.rows else 0, "lead_error": LEAD_ERROR,
+        "elapsed": plan.elapsed, "ties": plan.ties, "lead_error": LEAD_ERROR,
         "plans": [record(each) for each in plan.plans], "pareto": [_point(row) for row in plan.front],
         "rejected": [_rejected(each) for each in plan.rejected],
         "refused": [
@@ -77,8 +80,9 @@ def _row(plan: Plan, index: int, made: Prediction) -> dict[str, Any]:
     wanted = ("step_time", "mfu", "hfu", "memory.peak", "cost_per_step", "energy_per_step", "interval.low", "interval.high",
               "throughput.samples_per_second", "throughput.tokens_per_second")  # fmt: skip
     named = {name: whole[f"strategy.{name}"] for name in ("devices", *DEGREES, *CHOICES)}
+    tie = bool(is_near(np.array([objective_of(plan, made)]), objective_of(plan, plan.plans[0]))[0])
     return {
-        "rank": index, "tie": index <= plan.ties, "hardware": str(made.hardware.name), **named,
+        "rank": index, "tie": tie, "hardware": str(made.hardware.name), **named,
         **{name: whole[name] for name in wanted},
     }  # fmt: skip
 
@@ -134,7 +138,7 @@ def _best(plan: Plan) -> Section:
     table = []
     for index, (row, made) in enumerate(zip(plan.rows, plan.plans, strict=True), start=1):
         behind = abs(abs(objective_of(plan, made)) / least - 1)
-        lead = "" if index == 1 else ("tie" if index <= plan.ties else f"+{share(behind)}")
+        lead = "" if index == 1 else f"+{share(behind)}"
         machine = (_where(plan, row.question),) if _several(plan) else ()
         table.append((
             str(index), *machine, layout_text(row.strategy), choices_text(row.strategy), quantity(made.step_time, "s"), lead,
@@ -233,8 +237,8 @@ def _broken_text(broken: tuple[Any, float, float]) -> str:
 
 def _notes(plan: Plan) -> Iterator[str]:
     yield f"{count(plan.evaluated)} candidates priced, of which {count(plan.feasible)} keep all bounds."
-    if plan.ties > 1 and plan.objective != "memory" if plan.rows else False:
-        yield f"The first {plan.ties} are ties: the model tells plans apart whose step times differ by {share(LEAD_ERROR)}."
+    if plan.rows and plan.objective in {"time", "throughput"}:
+        yield from _ties(plan)
     if plan.rows:
         assumed = [path for path, group in plan.plans[0].hardware.groups() if group.status == "assumed"]
         if assumed:
@@ -243,6 +247,17 @@ def _notes(plan: Plan) -> Iterator[str]:
         yield f"To mend it: {_mend(plan)}"
     elif plan.outcomes:
         yield "No layout keeps the rules; each example above says what would."
+
+
+def _ties(plan: Plan) -> Iterator[str]:
+    """How sure the first place is."""
+    yield (
+        f"{count(plan.ties)} of them are ties with the best: the model errs by {share(LEAD_ERROR)} in the ratio of two layouts' times."
+    )
+    row = plan.frugal
+    if row is not None and row.memory < plan.rows[0].memory:
+        named = ", ".join(filter(None, (layout_text(row.strategy), choices_text(row.strategy))))
+        yield f"Of the ties, {named} needs least memory: {quantity(row.memory, 'B')} at {quantity(row.step_time, 's')}."
 
 
 def _mend(plan: Plan) -> str:
