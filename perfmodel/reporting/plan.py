@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 SCHEMA = 1
 SHOWN = 10
 """Rows of a table of which the JSON has all."""
+LEGEND = (
+    "pp 4x2: 2 chunks on each of 4 stages; mb: microbatch; sp: sequence parallel; zero 3 over 8: shards in groups of 8."
+)
 DEGREES = ("tp", "cp", "pp", "dp", "vpp", "microbatch")
 CHOICES = ("sequence_parallel", "zero", "shard_group", "recompute", "schedule")
 
@@ -63,10 +66,10 @@ def choices_text(strategy: Strategy) -> str:
 
     >>> from perfmodel.specs import Strategy
     >>> choices_text(Strategy(zero=1, sequence_parallel=True, recompute="full"))
-    'sequence parallel, zero 1, recompute full'
+    'sp, zero 1, recompute full'
     """
     s = strategy
-    parts = ["sequence parallel"] if s.sequence_parallel else []
+    parts = ["sp"] if s.sequence_parallel else []
     if s.zero:
         parts.append(f"zero {s.zero}" + (f" over {s.shard_group}" if s.shard_group else ""))
     parts += [f"recompute {s.recompute}"] if s.recompute != "none" else []
@@ -160,7 +163,7 @@ def _best(plan: Plan) -> Section:
     shift = len(machine_header)
     return Section(
         _title(plan), header, tuple(row[: len(header)] for row in table),
-        frozenset({0, *range(3 + shift, len(header))}), frozenset({1, 1 + shift}), tail=f"Ranked by {name}.",
+        frozenset({0, *range(3 + shift, len(header))}), frozenset({1, 1 + shift}), tail=f"Ranked by {name}. {LEGEND}",
     )  # fmt: skip
 
 
@@ -192,10 +195,12 @@ def _front(plan: Plan) -> Section:
 
 
 def _thinned(rows: Sequence[Row], most: int) -> list[Row]:
-    """The first, the last, and some evenly between."""
+    """Where there are more, the fastest under each of equal steps of memory, from all that the fastest takes downwards."""
     if len(rows) <= most:
         return list(rows)
-    return [rows[round(at * (len(rows) - 1) / (most - 1))] for at in range(most)]
+    highest, lowest = rows[0].memory, rows[-1].memory
+    levels = (highest - (highest - lowest) * step / most for step in range(most))
+    return list(dict.fromkeys(next(row for row in rows if row.memory <= level) for level in levels))
 
 
 def _hangs_on(plan: Plan) -> Section:
