@@ -16,7 +16,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,7 +26,8 @@ import numpy as np
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from perfmodel.prediction import predict  # noqa: E402 - the checkout, not an installed package
+from perfmodel.planner.axes import AXES  # noqa: E402 - the checkout, not an installed package
+from perfmodel.prediction import predict  # noqa: E402
 from perfmodel.validation.cases import job_of, judge  # noqa: E402
 from perfmodel.validation.study import load_studies  # noqa: E402
 
@@ -53,6 +54,7 @@ class Run:
     predicted: float
     fits: bool
     """As predicted."""
+    layout: tuple[object, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,15 +101,25 @@ class Group:
 
 
 def groups_of(study: Study) -> Iterator[Group]:
-    """Jobs of a study with several measured layouts."""
+    """Jobs of a study with several measured layouts; of one that was measured several times, the mean counts."""
     found: dict[tuple[object, ...], list[tuple[Row, ...]]] = defaultdict(list)
     for rows in study.configurations:
         found[_job(rows[0])].append(rows)
     for key, configurations in found.items():
-        if len({_layout(rows[0]) for rows in configurations}) > 1:
-            runs = tuple(run for rows in configurations for run in _run(rows, study))
+        if len({_written(rows[0]) for rows in configurations}) > 1:
+            runs = merged([run for rows in configurations for run in _run(rows, study)])
             if len(runs) > 1:
                 yield Group(study.name, " ".join(str(part) for part in key[:5] if part is not None), runs)
+
+
+def merged(runs: Sequence[Run]) -> tuple[Run, ...]:
+    """One run for each layout."""
+    by_layout: dict[tuple[object, ...], list[Run]] = defaultdict(list)
+    for run in runs:
+        by_layout[run.layout].append(run)
+    return tuple(
+        replace(same[0], measured=float(np.mean([run.measured for run in same]))) for same in by_layout.values()
+    )
 
 
 def _job(row: Row) -> tuple[object, ...]:
@@ -116,9 +128,9 @@ def _job(row: Row) -> tuple[object, ...]:
     return m.workload, m.hardware, m.devices, m.global_batch, m.strategy, m.seq_len, m.precision, m.attention, overrides
 
 
-def _layout(row: Row) -> tuple[object, ...]:
-    m = row.measurement
-    return (m.tp, m.pp, m.vpp, m.dp, m.cp, m.sequence_parallel, m.zero, m.shard_group, m.microbatch, m.recompute, m.schedule)  # fmt: skip
+def _written(row: Row) -> tuple[object, ...]:
+    """A layout as the row says it; what it leaves out takes defaults."""
+    return tuple(getattr(row.measurement, name) for name in AXES)
 
 
 def _run(rows: tuple[Row, ...], study: Study) -> Iterator[Run]:
@@ -126,8 +138,12 @@ def _run(rows: tuple[Row, ...], study: Study) -> Iterator[Run]:
     for outcome in judge(rows, study.name, study.folder):
         if outcome.counts and outcome.metric != "peak_memory" and outcome.error is not None and outcome.step_time:
             job = job_of(rows[0], study.folder)
-            fits = predict(job.workload, job.hardware, job.strategy).fits
-            yield Run(outcome.id, outcome.step_time / (1 + outcome.error), outcome.step_time, fits)
+            made = predict(job.workload, job.hardware, job.strategy)
+            layout = tuple(getattr(job.strategy, name) for name in AXES if name not in {"dp", "shard_group"})
+            time = outcome.step_time / (1 + outcome.error)
+            yield Run(
+                outcome.id, time, outcome.step_time, made.fits, (*layout, made.layout.dp, made.layout.shard_group)
+            )
             return
 
 

@@ -200,7 +200,8 @@ def _thinned(rows: Sequence[Row], most: int) -> list[Row]:
         return list(rows)
     highest, lowest = rows[0].memory, rows[-1].memory
     levels = (highest - (highest - lowest) * step / most for step in range(most))
-    return list(dict.fromkeys(next(row for row in rows if row.memory <= level) for level in levels))
+    picked = dict.fromkeys(next(at for at, row in enumerate(rows) if row.memory <= level) for level in levels)
+    return [rows[at] for at in picked]
 
 
 def _hangs_on(plan: Plan) -> Section:
