@@ -80,10 +80,10 @@ def explain(
 
 @app.command("list")
 def list_items(
-    kind: Annotated[Literal["hardware", "workloads", "strategies"] | None, typer.Argument(metavar="KIND")] = None,
+    kind: Annotated[Literal["hardware", "workloads", "strategies", "variations"] | None, typer.Argument(metavar="KIND")] = None,
     form: FormatName = "table", output: OutputFile = None,
 ) -> None:  # fmt: skip
-    """List what the library holds: hardware, workloads, strategies."""
+    """List what the library holds: hardware, workloads, strategies, variations."""
     from perfmodel import api
 
     write(api.list_items(kind), form, output)

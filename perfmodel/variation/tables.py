@@ -1,0 +1,120 @@
+"""Sums and order statistics of several random times, which no closed form has: distributions as tables.
+
+A table holds the distribution function at increasing values. The largest of n is its n-th power; a sum of independent times is
+an average over the quantiles of one of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from perfmodel.variation.factors import Array, Factor
+
+LOGITS = np.linspace(-40.0, 40.0, 2001)
+"""At which tables take the quantiles of a distribution."""
+NODES = np.linspace(-36.0, 36.0, 601)
+"""At which sums average over one of two times."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """P(X <= value) = reached; between two values by a straight line."""
+
+    value: Array
+    reached: Array
+
+    @classmethod
+    def of(cls, factor: Factor) -> Table:
+        """Of a documented distribution; a jump becomes a very steep line."""
+        value = np.unique(factor.quantile(LOGITS))
+        around = np.unique(np.concatenate([value - _hair(value), value]))
+        return cls(around, factor.distribution(around))
+
+    @classmethod
+    def constant(cls, value: float) -> Table:
+        """Of a time that never varies."""
+        hair = float(_hair(np.array([value]))[0])
+        return cls(np.array([value - hair, value]), np.array([0.0, 1.0]))
+
+    def scaled(self, scale: float, shift: float = 0.0) -> Table:
+        """Of ``scale`` X + ``shift``."""
+        return Table(scale * self.value + shift, self.reached)
+
+    def largest(self, count: float) -> Table:
+        """Of the largest of ``count`` independent ones."""
+        return Table(self.value, self.reached**count)
+
+    def smallest(self, count: float) -> Table:
+        """Of the smallest of ``count`` independent ones."""
+        return Table(self.value, 1 - (1 - self.reached) ** count)
+
+    def plus(self, other: Table) -> Table:
+        """Of the sum of two independent times."""
+        nodes, weights = other.nodes()
+        values = np.unique(np.concatenate([self.quantile(LOGITS) + other.quantile(LOGITS), *self._corners(nodes)]))
+        reached = np.zeros_like(values)
+        for node, weight in zip(nodes, weights, strict=True):
+            reached += weight * np.interp(values - node, self.value, self.reached, left=0.0, right=1.0)
+        return Table(values, np.minimum(reached, 1.0))
+
+    def quantile(self, logit: Array) -> Array:
+        """Value at the logit of a probability."""
+        from scipy.special import expit
+
+        rising = np.concatenate([[True], np.diff(self.reached) > 0])
+        return np.interp(expit(logit), self.reached[rising], self.value[rising])
+
+    def nodes(self) -> tuple[Array, Array]:
+        """Values with weights that stand for the distribution: the middle and the mass of each cell between its quantiles."""
+        jump = np.diff(self.value) <= 4 * _hair(self.value[1:])
+        ends = [self.value[:1], self.value[:-1][jump], self.value[1:][jump], self.value[-1:]]
+        edges = np.unique(np.concatenate([self.quantile(NODES), *ends]))
+        mass = np.diff(np.interp(edges, self.value, self.reached))
+        kept = mass > 0
+        centre = (edges[1:] + edges[:-1]) / 2
+        return centre[kept], mass[kept] / mass.sum()
+
+    def kth(self, waited: float, dropped: float) -> float:
+        """Expected ``waited``-th smallest of ``waited + dropped`` independent ones."""
+        return self._moments(waited, dropped)[0]
+
+    def deviation(self, waited: float = 1, dropped: float = 0) -> float:
+        """Standard deviation of the ``waited``-th smallest."""
+        mean, square, _ = self._moments(waited, dropped)
+        return float(np.sqrt(max(square - mean**2, 0.0)))
+
+    @property
+    def mean(self) -> float:
+        """Expectation."""
+        return self.kth(1, 0)
+
+    def third(self) -> float:
+        """Third central moment."""
+        mean, square, cube = self._moments(1, 0)
+        return cube - 3 * mean * square + 2 * mean**3
+
+    def _moments(self, waited: float, dropped: float) -> tuple[float, float, float]:
+        from scipy.special import betainc
+
+        late = 1 - betainc(float(waited), float(dropped) + 1, self.reached)
+        step, low = np.diff(self.value), float(self.value[0])
+
+        def moment(power: int) -> float:
+            slope = late * power * self.value ** (power - 1)
+            return low**power + float(np.sum((slope[1:] + slope[:-1]) / 2 * step))
+
+        return moment(1), moment(2), moment(3)
+
+    def _corners(self, nodes: Array) -> list[Array]:
+        """Where a sum has jumps or kinks: those of a distribution of few values."""
+        few = self.value if len(self.value) <= 64 else self.value[[0, -1]]
+        return [nodes + corner for corner in few] if len(nodes) <= 64 else []
+
+
+def _hair(value: Array) -> Array:
+    """So little below a value that only the distribution of a jump notices."""
+    return 1e-9 * np.maximum(np.abs(value), 1e-3)
