@@ -18,6 +18,8 @@ LOGITS = np.linspace(-40.0, 40.0, 2001)
 """At which tables take the quantiles of a distribution."""
 NODES = np.linspace(-36.0, 36.0, 601)
 """At which sums average over one of two times."""
+_JUMP = 1e-7
+"""Probability above which a steep line is a jump."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,8 @@ class Table:
     def plus(self, other: Table) -> Table:
         """Of the sum of two independent times."""
         nodes, weights = other.nodes()
-        values = np.unique(np.concatenate([self.quantile(LOGITS) + other.quantile(LOGITS), *self._corners(nodes)]))
+        jumps = np.add.outer(self._jumps().ravel(), other._jumps()[1]).ravel()
+        values = np.unique(np.concatenate([self.quantile(LOGITS) + other.quantile(LOGITS), jumps]))
         reached = np.zeros_like(values)
         for node, weight in zip(nodes, weights, strict=True):
             reached += weight * np.interp(values - node, self.value, self.reached, left=0.0, right=1.0)
@@ -69,13 +72,13 @@ class Table:
         return np.interp(expit(logit), self.reached[rising], self.value[rising])
 
     def nodes(self) -> tuple[Array, Array]:
-        """Values with weights that stand for the distribution: the middle and the mass of each cell between its quantiles."""
-        jump = np.diff(self.value) <= 4 * _hair(self.value[1:])
-        ends = [self.value[:1], self.value[:-1][jump], self.value[1:][jump], self.value[-1:]]
-        edges = np.unique(np.concatenate([self.quantile(NODES), *ends]))
+        """Values with weights that stand for the distribution: each jump, and the middle of each cell between quantiles."""
+        jumps, quantiles = self._jumps(), self.quantile(NODES)
+        inside = np.searchsorted(jumps[1], quantiles) < np.searchsorted(jumps[0], quantiles, side="right")
+        edges = np.unique(np.concatenate([self.value[:1], quantiles[~inside], jumps.ravel(), self.value[-1:]]))
         mass = np.diff(np.interp(edges, self.value, self.reached))
+        centre = np.where(np.isin(edges[1:], jumps[1]), edges[1:], (edges[1:] + edges[:-1]) / 2)
         kept = mass > 0
-        centre = (edges[1:] + edges[:-1]) / 2
         return centre[kept], mass[kept] / mass.sum()
 
     def kth(self, waited: float, dropped: float) -> float:
@@ -109,12 +112,13 @@ class Table:
 
         return moment(1), moment(2), moment(3)
 
-    def _corners(self, nodes: Array) -> list[Array]:
-        """Where a sum has jumps or kinks: those of a distribution of few values."""
-        few = self.value if len(self.value) <= 64 else self.value[[0, -1]]
-        return [nodes + corner for corner in few] if len(nodes) <= 64 else []
+    def _jumps(self) -> Array:
+        """Both ends of each jump: just below, and at it."""
+        steep = (np.diff(self.value) <= 4 * _hair(self.value[1:])) & (np.diff(self.reached) > _JUMP)
+        before, after = np.append(False, steep[:-1]), np.append(steep[1:], False)
+        return np.stack([self.value[:-1][steep & ~before], self.value[1:][steep & ~after]])
 
 
 def _hair(value: Array) -> Array:
     """So little below a value that only the distribution of a jump notices."""
-    return 1e-9 * np.maximum(np.abs(value), 1e-3)
+    return 1e-9 * (1 + np.abs(value))
