@@ -9,7 +9,18 @@ from typing import Annotated, Literal
 import typer
 
 from perfmodel.cli.calibrate import calibrate
-from perfmodel.cli.options import FormatName, HardwareName, JobOptions, OutputFile, WorkloadName, with_job_options
+from perfmodel.cli.options import (
+    FailuresName,
+    FormatName,
+    HardwareName,
+    JobOptions,
+    OutputFile,
+    SeedNumber,
+    SimulatedSteps,
+    StragglersName,
+    WorkloadName,
+    with_job_options,
+)
 from perfmodel.cli.writing import write
 
 FAILED, BAD_INPUT, INTERNAL = 1, 2, 70
@@ -48,6 +59,8 @@ def predict(
     plot: Annotated[Path | None, typer.Option("--plot", metavar="PNG", help="Draw the kernels under the roofline.")] = None,
     *,
     ops: Annotated[bool, typer.Option("--ops", help="List the kernels by time, with their place under the roofline.")] = False,
+    bubbles: Annotated[bool, typer.Option("--bubbles", help="List when each pipeline stage is idle, and its free memory.")] = False,
+    stragglers: StragglersName = None, failures: FailuresName = None, simulate: SimulatedSteps = 0, seed: SeedNumber = 0,
     form: FormatName = "table", output: OutputFile = None,
 ) -> None:  # fmt: skip
     """Predict one training step: time, throughput, MFU, memory per stage, bounds, breakdown.
@@ -56,10 +69,14 @@ def predict(
     """
     from perfmodel import api
 
-    prediction = api.predict(workload, hardware, strategy=job.strategy, sets=job.sets, **job.settings)
+    prediction = api.predict(
+        workload, hardware, strategy=job.strategy, sets=job.sets, stragglers=stragglers, failures=failures,
+        simulate=simulate, seed=seed, **job.settings,
+    )  # fmt: skip
     if plot is not None:
         api.plot_roofline(prediction, plot)
-    write(api.operators(prediction) if ops else api.report(prediction), form, output)
+    report = api.operators(prediction) if ops else api.bubbles(prediction) if bubbles else api.report(prediction)
+    write(report, form, output)
     if not prediction.fits:
         raise typer.Exit(FAILED)
 
@@ -69,12 +86,15 @@ def predict(
 def explain(
     workload: WorkloadName, hardware: HardwareName, job: JobOptions,
     term: Annotated[str | None, typer.Argument(metavar="TERM", help="Only terms whose name contains this.")] = None,
+    stragglers: StragglersName = None,
     form: FormatName = "table", output: OutputFile = None,
 ) -> None:  # fmt: skip
     """Trace each term of a prediction to its equation, its inputs with file and line, and its reference."""
     from perfmodel import api
 
-    prediction = api.predict(workload, hardware, strategy=job.strategy, sets=job.sets, **job.settings)
+    prediction = api.predict(
+        workload, hardware, strategy=job.strategy, sets=job.sets, stragglers=stragglers, **job.settings
+    )
     write(api.explain(prediction, term), form, output)
 
 

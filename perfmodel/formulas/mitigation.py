@@ -74,7 +74,8 @@ def coded_gradient_time(
     missing = np.asarray(dropped, dtype=float)[..., None]
     waiting = betainc(missing + 1, np.asarray(waited, dtype=float)[..., None], np.minimum(late, 1.0))
     integral = np.sum(waiting * (slow + fast) * expit(_LOGITS), axis=-1) * (_LOGITS[1] - _LOGITS[0])
-    return load * np.asarray(compute) + np.asarray(communication) / reduction + integral
+    expected: Seconds = load * np.asarray(compute) + np.asarray(communication) / reduction + integral
+    return expected
 
 
 def _phi(x: Array) -> Array:

@@ -173,7 +173,8 @@ def pareto_kth(*, waited: Count, dropped: Count, minimum: Seconds, tail: Count) 
 
     power = 1 / np.asarray(tail, dtype=float)
     last = np.asarray(dropped, dtype=float) + 1
-    return minimum * poch(last + waited - power, power) / poch(last - power, power)
+    expected: Seconds = minimum * poch(last + waited - power, power) / poch(last - power, power)
+    return expected
 
 
 def empirical_kth(*, waited: Count, dropped: Count, times: Seconds, weights: Count) -> Seconds:
@@ -202,12 +203,11 @@ def empirical_kth(*, waited: Count, dropped: Count, times: Seconds, weights: Cou
     below = np.cumsum(shares, axis=-1)
     reached = np.minimum(below / below[..., -1:], 1.0)[..., :-1]
     late = 1 - betainc(_spread(waited), _spread(dropped) + 1, reached)
-    return values[..., 0] + np.sum(np.diff(values, axis=-1) * late, axis=-1)
+    expected: Seconds = values[..., 0] + np.sum(np.diff(values, axis=-1) * late, axis=-1)
+    return expected
 
 
-def mixture_kth(
-    *, waited: Count, dropped: Count, time: Seconds, slowdown: Count, probability: Count
-) -> Seconds:
+def mixture_kth(*, waited: Count, dropped: Count, time: Seconds, slowdown: Count, probability: Count) -> Seconds:
     r"""Expected k-th of n equal times of which each is longer by a share with some probability.
 
     .. math:: T = t \left(1 + x \left(1 - I_{1-p}(k, n - k + 1)\right)\right)

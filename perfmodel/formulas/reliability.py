@@ -151,7 +151,8 @@ def checkpointed_deviation(
         + failures * _run_variance(rate * restart)
         + failures * (failures + 1) * again * (again + 2 * lost) * rate**2
     )
-    return np.sqrt(work / interval * variance) / rate
+    deviation: Seconds = np.sqrt(work / interval * variance) / rate
+    return deviation
 
 
 def _run_variance(length: Count) -> Count:

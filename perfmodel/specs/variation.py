@@ -254,7 +254,9 @@ def _mitigation_faults(mitigation: object) -> Iterator[Fault]:
     path = "stragglers.mitigation"
     if isinstance(mitigation, FastestK) and mitigation.phases:
         if mitigation.waited is not None:
-            yield Fault(f"{path}.waited", "stands beside phases, which say it for each; leave one out", mitigation.waited)
+            yield Fault(
+                f"{path}.waited", "stands beside phases, which say it for each; leave one out", mitigation.waited
+            )
         total = sum(phase.share for phase in mitigation.phases)
         if abs(total - 1) > SUM_ERROR:
             yield Fault(f"{path}.phases", f"shares add up to {total:.6g}, not to 1")

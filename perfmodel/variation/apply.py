@@ -12,12 +12,13 @@ from perfmodel.errors import InputError, Place, Problem
 from perfmodel.formulas.mitigation import straggler_delay
 from perfmodel.prediction import Prediction
 from perfmodel.timeline import Part, Repeat, Serial, duration, term
-from perfmodel.variation.failures import Reliability, reliability
+from perfmodel.variation.failures import reliability
 from perfmodel.variation.mitigation import Plan, plans
 from perfmodel.variation.reweigh import Base, base_of, loaded
 from perfmodel.variation.simulate import Job, Simulation, simulate
 from perfmodel.variation.slowest import Phase, Shape
 from perfmodel.variation.tables import LOGITS, Table
+from perfmodel.variation.varied import Varied, Waiting
 
 if TYPE_CHECKING:
     from perfmodel.specs import Variation
@@ -25,46 +26,6 @@ if TYPE_CHECKING:
 
 KIND = "stragglers"
 """Of the terms that delays add to a step."""
-
-
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """What slow devices and messages make of a step."""
-
-    name: str
-    compute_factor: float
-    """Expected time of the slowest device over the predicted one."""
-    communication_factor: float
-    delay: float
-    """Expected, for each step."""
-    deviation: float
-    """Standard deviation of the step from one to the next."""
-    counted: float
-    """Share of the batch that counts: less than all where slow replicas are left out."""
-    plans: tuple[tuple[Plan, float], ...]
-    """What is done about them, each with its share of the steps."""
-
-
-@dataclass(frozen=True)
-class Varied(Prediction):
-    """A prediction with delays, failures or both."""
-
-    waiting: Waiting | None = None
-    reliability: Reliability | None = None
-    simulation: Simulation | None = None
-
-    @property
-    def samples_per_second(self) -> float:
-        """Of the whole job; samples of replicas that nobody waits for do not count."""
-        return super().samples_per_second * self._counted
-
-    @property
-    def _counted(self) -> float:
-        return self.waiting.counted if self.waiting else 1.0
-
-    @property
-    def _passes(self) -> float:
-        return super()._passes * self._counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +71,7 @@ def vary(
     return made
 
 
-def _simulated(
-    prediction: Prediction, made: Varied, section: Stragglers | None, steps: int, seed: int
-) -> Simulation:
+def _simulated(prediction: Prediction, made: Varied, section: Stragglers | None, steps: int, seed: int) -> Simulation:
     jobs = []
     if section is not None and made.waiting is not None:
         compute, messages = _phases(prediction, section)
@@ -161,8 +120,13 @@ def _all(tree: Part, compute: Phase, messages: Phase) -> _Outcome:
     working = base.compute + base.update
     delays = (
         term("waiting for slow devices", straggler_delay, kind=KIND, time=working, factor=compute.slowest),
-        term("slow fill and drain", straggler_delay, kind=KIND, time=base.bubble,
-             factor=compute.fill_factor(working, base.bubble)),
+        term(
+            "slow fill and drain",
+            straggler_delay,
+            kind=KIND,
+            time=base.bubble,
+            factor=compute.fill_factor(working, base.bubble),
+        ),
         term("waiting for slow messages", straggler_delay, kind=KIND, time=base.communication, factor=messages.slowest),
     )
     own = np.hypot(working * compute.deviation, base.communication * messages.deviation)
@@ -171,9 +135,7 @@ def _all(tree: Part, compute: Phase, messages: Phase) -> _Outcome:
     return _Outcome(_with(tree, delays, delay), deviation, 1.0)
 
 
-def _mitigated(
-    tree: Part, section: Stragglers, compute: Phase, messages: Phase
-) -> list[tuple[_Outcome, Plan, float]]:
+def _mitigated(tree: Part, section: Stragglers, compute: Phase, messages: Phase) -> list[tuple[_Outcome, Plan, float]]:
     """The plans that the file asks for, or the best ones."""
     if compute.shape.shares_nodes and (compute.of_nodes or messages.of_nodes):
         message = (
@@ -209,7 +171,9 @@ class Worker:
     def outcome(self, plan: Plan) -> _Outcome:
         """Wait as the plan says."""
         base, n = self.base, self.compute.shape.replicas
-        shared = (base.compute + base.bubble) * self.compute.everywhere[0] + base.communication * self.messages.everywhere[0]
+        shared = (base.compute + base.bubble) * self.compute.everywhere[
+            0
+        ] + base.communication * self.messages.everywhere[0]
         table, counted = self.time, plan.waited / n
         if plan.deadline is not None:
             return self._deadline(plan.deadline)

@@ -101,11 +101,12 @@ def shifted_gamma(shift: float, mean: float, shape: float) -> Factor:
     def quantile(logit: Array) -> Array:
         tail = expit(-np.abs(logit))
         delay = np.where(logit < 0, gammaincinv(shape, tail), gammainccinv(shape, tail))
-        return shift + mean / shape * delay
+        value: Array = shift + mean / shape * delay
+        return value
 
     return Factor(
         kth.gamma_kth, {"shift": shift, "mean": mean, "shape": shape}, quantile,
-        lambda x: gammainc(shape, np.maximum(x - shift, 0) * shape / mean),
+        lambda x: np.asarray(gammainc(shape, np.maximum(x - shift, 0) * shape / mean), dtype=float),
     )  # fmt: skip
 
 

@@ -68,7 +68,9 @@ def reliability(prediction: Prediction, given: Failures, name: str) -> Reliabili
     interval = float(given.interval or best)
     work = _work(prediction, given)
     with np.errstate(over="ignore"):  # a job that hardly ever survives an interval takes for ever
-        stretch = float(formulas.checkpointed_time(work=1.0, interval=interval, write=write, restart=restart, rate=rate))
+        stretch = float(
+            formulas.checkpointed_time(work=1.0, interval=interval, write=write, restart=restart, rate=rate)
+        )
     standing = _standing(given, rate)
     band = _band(work, interval, write, restart, rate, stretch / (1 - standing))
     return Reliability(
@@ -108,5 +110,7 @@ def _band(
         return None, None, None
     time = work * stretch
     with np.errstate(over="ignore", invalid="ignore"):
-        deviation = float(formulas.checkpointed_deviation(work=work, interval=interval, write=write, restart=restart, rate=rate))
+        deviation = float(
+            formulas.checkpointed_deviation(work=work, interval=interval, write=write, restart=restart, rate=rate)
+        )
     return time, max(time - SPREADS * deviation, work), time + SPREADS * deviation

@@ -128,7 +128,8 @@ def _stages(phase: Phase, steps: int, random: Generator) -> Array:
         if part.lasts == "step":
             devices += _drawn(part, shape, steps, random) - 1
     passing = [part for part in phase.parts if part.lasts == "pass"]
-    return devices.max(axis=3) + (_passes(passing, shape, steps, random) - 1 if passing else 0.0)
+    slowest: Array = devices.max(axis=3)
+    return slowest + _passes(passing, shape, steps, random) - 1 if passing else slowest
 
 
 def _drawn(part: Part, shape: Shape, steps: int, random: Generator) -> Array:
@@ -163,7 +164,9 @@ def _stretches(reliability: Reliability, count: int, random: Generator) -> Drawn
     return Drawn(float(share.mean()), float(share.std(ddof=1) / np.sqrt(count)))
 
 
-def _unbroken(count: int, length: float, rate: float, random: Generator) -> tuple[Array, np.ndarray[tuple[int], np.dtype[np.int64]]]:
+def _unbroken(
+    count: int, length: float, rate: float, random: Generator
+) -> tuple[Array, np.ndarray[tuple[int], np.dtype[np.int64]]]:
     """Times until a run of some length goes without failure, with the failures until then."""
     time, failures = np.zeros(count), np.zeros(count, dtype=np.int64)
     left = np.arange(count)

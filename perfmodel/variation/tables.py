@@ -103,7 +103,8 @@ class Table:
         from scipy.special import expit
 
         rising = np.concatenate([[True], np.diff(self.reached) > 0])
-        return np.interp(expit(logit), self.reached[rising], self.value[rising])
+        value: Array = np.interp(expit(logit), self.reached[rising], self.value[rising])
+        return value
 
     def nodes(self) -> tuple[Array, Array]:
         """Values with weights that stand for the distribution: each jump, and the middle of each cell between quantiles."""
@@ -153,7 +154,8 @@ class Table:
 
         def rising(height: Array) -> Array:
             area = np.cumsum((height[1:] + height[:-1]) / 2 * np.diff(x))
-            return np.interp(edges, self.value, np.concatenate([[0.0], area]))
+            integral: Array = np.interp(edges, self.value, np.concatenate([[0.0], area]))
+            return integral
 
         at, low = np.interp(edges, self.value, reached), edges - middle
         first = low * at - rising(reached)
@@ -164,7 +166,8 @@ class Table:
         area = np.concatenate([[0.0], np.cumsum((self.reached[1:] + self.reached[:-1]) / 2 * np.diff(self.value))])
         part = np.diff(edges * np.interp(edges, self.value, self.reached)) - np.diff(np.interp(edges, self.value, area))
         mean = np.clip(part[kept] / mass[kept], edges[:-1][kept], edges[1:][kept])
-        return np.where(np.isin(edges[1:][kept], jumps), edges[1:][kept], mean)
+        at: Array = np.where(np.isin(edges[1:][kept], jumps), edges[1:][kept], mean)
+        return at
 
     def _beside(self, quantile: Callable[[Array], Array]) -> list[Array]:
         """Where the sum of a jump and another time lies."""
