@@ -22,6 +22,9 @@ Lasting = Annotated[Literal["step", "pass"], KeepOrigin]
 SUM_ERROR = 1e-6
 """By which shares that are written with few digits may miss one."""
 
+LEAST_TAIL = 3
+"""Of a Pareto distribution, for its third moment to be finite."""
+
 
 class Part(Spec):
     """One cause of delay: a distribution of the time that something takes over the time predicted for it."""
@@ -246,6 +249,12 @@ def _part_faults(part: Part, path: str) -> Iterator[Fault]:
         total = sum(part.shares)
         if abs(total - 1) > SUM_ERROR:
             yield Fault(f"{path}.shares", f"add up to {total:.6g}, not to 1; divide each by {total:.6g}")
+    if part.lasts == "pass" and isinstance(part, Pareto) and part.tail <= LEAST_TAIL:
+        yield Fault(
+            f"{path}.tail",
+            f"must be above {LEAST_TAIL} where a delay lasts a pass, so that sums have a skewness",
+            part.tail,
+        )
     if part.lasts == "pass" and part.per != "device":
         yield Fault(f"{path}.lasts", f"'pass' is for delays per device, not per {part.per}", part.lasts)
 
