@@ -10,7 +10,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from perfmodel.api import check, explain, list_items, predict, report, show, validate, validate_tables
+    from perfmodel.api import (
+        check,
+        compare,
+        compare_reports,
+        explain,
+        list_items,
+        predict,
+        report,
+        show,
+        validate,
+        validate_tables,
+    )
     from perfmodel.errors import InputError, PerfModelError
 
 __version__ = "0.1.0"
@@ -18,6 +29,8 @@ __all__ = [
     "InputError",
     "PerfModelError",
     "check",
+    "compare",
+    "compare_reports",
     "explain",
     "list_items",
     "predict",

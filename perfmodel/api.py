@@ -31,7 +31,7 @@ class Validation:
 
 
 __all__ = [
-    "bubbles", "calibrate_ops", "check", "explain", "list_items", "operators", "plot_roofline", "predict", "report", "show", "validate",
+    "bubbles", "calibrate_ops", "check", "compare", "compare_reports", "explain", "list_items", "operators", "plot_roofline", "predict", "report", "show", "validate",
     "validate_tables",
 ]  # fmt: skip
 
@@ -112,6 +112,59 @@ def plot_roofline(prediction: Prediction, path: str | Path) -> None:
 def explain(prediction: Prediction, term: str | None = None) -> Report:
     """The terms of a prediction (or those that match ``term``): equation, inputs with their origin, reference."""
     return explain_report(prediction, term)
+
+
+def compare(
+    workload: str | Path,
+    hardware: str | Path,
+    *,
+    strategies: Sequence[str | Path],
+    devices: Sequence[int],
+    batch_per_device: int | None = None,
+    batch: int | None = None,
+    sets: Mapping[str, Any] | None = None,
+    plot: str | Path | None = None,
+    **settings: Any,
+) -> Report:
+    """Predict several strategies over numbers of devices, and where one overtakes another.
+
+    Args:
+        workload: a name of the library or a YAML file.
+        hardware: likewise.
+        strategies: likewise, one or more.
+        devices: numbers of devices of the whole job.
+        batch_per_device: samples of a step on each device: weak scaling.
+        batch: samples of a step over all devices: strong scaling. One of the two is needed.
+        sets: further overrides of all points, {"hardware.network.0.latency": "3 us"}.
+        plot: a picture of step time and throughput over devices to write.
+        settings: single overrides of all points: microbatch, seq, precision …
+
+    Raises InputError with every fault of the request and of the files; what cannot run is a row with the reason.
+    """
+    from perfmodel.comparison import compare as predict_points
+    from perfmodel.comparison import request_problems
+    from perfmodel.reporting.compare import comparison_report
+    from perfmodel.reporting.plots import plot_comparison, require_picture
+
+    problems = list(request_problems(strategies, devices, batch, batch_per_device))
+    if problems:
+        raise InputError(problems)
+    if plot is not None:
+        require_picture(_path(plot))
+    made = predict_points(
+        workload, hardware, strategies, devices, batch=batch or batch_per_device or 0,
+        scaling="weak" if batch is None else "strong", settings=settings, sets=sets,
+    )  # fmt: skip
+    if plot is not None:
+        plot_comparison(made, _path(plot))
+    return comparison_report(made)
+
+
+def compare_reports(files: Sequence[str | Path]) -> Report:
+    """Two or more JSON files that `predict` wrote, term by term; raises InputError where one is no such report."""
+    from perfmodel.reporting.compare import reports_report
+
+    return reports_report([_path(file) for file in files])
 
 
 def list_items(kind: Kind | None = None) -> Report:

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from perfmodel.cli.calibrate import calibrate
+from perfmodel.cli.compare import compare
 from perfmodel.cli.options import (
     FailuresName,
     FormatName,
@@ -96,6 +97,9 @@ def explain(
         workload, hardware, strategy=job.strategy, sets=job.sets, stragglers=stragglers, **job.settings
     )
     write(api.explain(prediction, term), form, output)
+
+
+app.command()(compare)
 
 
 @app.command("list")

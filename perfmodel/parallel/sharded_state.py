@@ -31,7 +31,7 @@ class State:
     gradient: Bytes
     """As it accumulates and travels."""
     optimizer: Bytes
-    """fp32 master copy (where the weights are narrower) and moments."""
+    """fp32 master copy (where the weights are narrower) and moments; none where parameter servers hold them."""
     accumulate_traffic: Bytes
     """Memory traffic of adding a microbatch's gradient to the sum."""
     update_traffic: Bytes
@@ -52,16 +52,17 @@ def state_of(workload: Workload, strategy: Strategy) -> State:
     gradient = 4.0 if strategy.gradient_precision == "fp32" else weight
     accumulate = 2 * gradient + (0.0 if strategy.fused_accumulation else weight)
     moments = 4.0 * MOMENTS[workload.training.optimizer]
+    held = 0.0 if strategy.sync == "parameter-server" and strategy.keeper.update == "servers" else 1.0
     if not mixed:
         fused = 2 * (weight + moments) + weight
         update = fused if strategy.optimizer == "fused" else 4.0 * SEPARATE[workload.training.optimizer]
-        return State(weight, weight, moments, accumulate, update_traffic=update + weight)
+        return State(weight, weight, held * moments, accumulate, update_traffic=update + weight)
     widen = gradient + 4.0 if gradient < 4.0 else 0.0
     clip = 4.0 * (2 + 1 + 2)
     separate = strategy.optimizer == "separate"
     update = 4.0 * SEPARATE[workload.training.optimizer] if separate else 4.0 + 2 * (4.0 + moments)
     copy = 4.0 + weight
     return State(
-        weight, gradient, optimizer=4.0 + moments, accumulate_traffic=accumulate,
+        weight, gradient, optimizer=held * (4.0 + moments), accumulate_traffic=accumulate,
         update_traffic=widen + clip + update + copy + gradient,
     )  # fmt: skip

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Literal
 
 from perfmodel.origin import Text
 from perfmodel.specs.common import Group, Share, Size
+from perfmodel.specs.link_faults import link_faults
+from perfmodel.specs.links import Link
 from perfmodel.units import BytesPerSecond, Seconds
 from perfmodel.yamlfile import Fault
 
@@ -35,6 +37,8 @@ class Tier(Group):
     """Network cards (or links) that one unit of the tier inside has into this tier; default one per device."""
     shape: tuple[Size, ...] | None = None
     """Of a torus: devices along each axis."""
+    links: tuple[Link, ...] = ()
+    """What joins the devices, link by link or by a rule; from them follows what each group sees, instead of `bandwidth`."""
 
 
 def network_faults(network: tuple[Tier, ...]) -> Iterator[Fault]:
@@ -52,4 +56,5 @@ def network_faults(network: tuple[Tier, ...]) -> Iterator[Fault]:
             yield Fault(f"{path}.ports", f"{tier.ports} ports for {inside} devices cannot be", tier.ports)
         if tier.shape and prod(tier.shape) * (inside if index else 1) != tier.devices:
             yield Fault(f"{path}.shape", f"does not multiply to {tier.devices} devices")
+        yield from link_faults(path, tier, inside)
         inside = tier.devices

@@ -19,8 +19,8 @@ RENAMED = {"list": "list_items"}
 """`list` would hide Python's own."""
 PRESENTATION = {"report"}
 """Functions that the option --format stands for."""
-VARIANTS = {"validate_tables": "validate"}
-"""`validate ops` and `validate collectives`."""
+VARIANTS = {"validate_tables": "validate", "compare_reports": "compare"}
+"""`validate ops`, `validate collectives`, and `compare` of JSON files."""
 ROOT = Path(__file__).parents[2]
 
 

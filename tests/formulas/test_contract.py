@@ -38,7 +38,7 @@ FACTOR = {"B": 3.0, "FLOP": 5.0, "s": 7.0, "W": 11.0, "J": 77.0, "USD": 13.0, "1
 """How many new units make an old one; J = W s."""
 
 SHARES = {"fraction", "streaming_fraction", "sustained", "winograd_fraction"}
-SWITCHES = {"on"}
+SWITCHES = {"on", "closed"}
 CONSTANTS = {"tile_balance", "depth_half", "softmax_width"}
 TILES = {"tile_rows", "tile_columns", "times", "weights"}
 """Have an axis of their own, the last."""
@@ -171,14 +171,14 @@ def direction(name: str, unit: str) -> int:
 @every_formula
 @given(data=st.data(), factor=st.floats(1.0, 1e3))
 def test_moves_the_right_way(formula: Formula, data: st.DataObject, factor: float) -> None:
-    """Time grows with size and falls with bandwidth, energy grows with power, memory with size."""
+    """Time grows with size and falls with bandwidth, energy grows with power, memory with size; a bandwidth with that of its links."""
     named = units_of(formula)
     inputs = data.draw(inputs_of(formula))
     if formula.__name__ == "step_energy":
         inputs["active"] = inputs["idle"] + inputs["active"]
     before = formula(**inputs)
     for name, value in inputs.items():
-        sign = direction(name, named[name])
+        sign = direction(name, named[name]) * (-1 if named["return"] == "B/s" else 1)
         if not sign or (formula.__name__, name) in EITHER_WAY:
             continue
         if formula.__name__ == "step_energy" and name == "idle":
