@@ -31,7 +31,7 @@ class Validation:
 
 
 __all__ = [
-    "bubbles", "calibrate_ops", "check", "compare", "compare_reports", "explain", "list_items", "operators", "plot_roofline", "predict", "report", "show", "validate",
+    "bubbles", "calibrate_collectives", "calibrate_ops", "check", "compare", "compare_reports", "explain", "list_items", "operators", "plot_roofline", "predict", "report", "show", "validate",
     "validate_tables",
 ]  # fmt: skip
 
@@ -287,6 +287,61 @@ def calibrate_ops(
     if yaml is not None:
         write_calibrated(_path(yaml), name, calibration)
     return calibration_report(calibration)
+
+
+def calibrate_collectives(
+    files: Sequence[str | Path],
+    hardware: str | Path,
+    *,
+    keep: Sequence[str] = (),
+    yaml: str | Path | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    **chosen: str | None,
+) -> Report:
+    """Fit the tiers of a machine's network to timed collectives, and judge them on measurements held out.
+
+    Args:
+        files: tables as CSV, plain or gzipped, and what nccl-tests printed.
+        hardware: the machine whose topology and bandwidths hold.
+        keep: constants of the tiers that keep their value, such as an efficiency that larger messages told.
+        yaml: where to write that machine with the fitted constants.
+        progress: told how many tiers are done, of how many.
+        chosen: rows to take: system, source, library, collective, as in `perfmodel.calibration.exchanges.Chosen`.
+
+    Raises InputError with every fault of the files; then nothing is written.
+    """
+    from perfmodel.calibration.exchanges import Chosen
+    from perfmodel.calibration.tiers import calibrate_tiers
+    from perfmodel.calibration.writing import write_tiers
+    from perfmodel.library import find
+    from perfmodel.reporting.fabric import fabric_report
+
+    _check_kept(keep)
+    asked = Chosen(keep=tuple(keep), **{name: word for name, word in chosen.items() if word})
+    calibration = calibrate_tiers([_path(file) for file in files], find("hardware", hardware), asked, progress)
+    if yaml is not None:
+        write_tiers(_path(yaml), hardware, calibration)
+    return fabric_report(calibration)
+
+
+def _check_kept(keep: Sequence[str]) -> None:
+    from perfmodel.calibration.forms import TIER_CONSTANTS
+    from perfmodel.errors import InputError, Place, Problem
+    from perfmodel.yamlfile import nearest
+
+    wrong = [name for name in keep if name not in TIER_CONSTANTS]
+    if wrong:
+        known = ", ".join(TIER_CONSTANTS)
+        raise InputError(
+            [
+                Problem(
+                    Place("--keep"),
+                    "",
+                    f"{n!r} is no constant of a tier{nearest(n, TIER_CONSTANTS) or f'; they are {known}'}",
+                )
+                for n in wrong
+            ]
+        )
 
 
 def _path(file: str | Path) -> Path:

@@ -11,7 +11,8 @@ from perfmodel.timeline import Overlap, Part, Repeat, Serial, Term, leaves
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-GRADIENTS = "data parallel"
+GRADIENTS = ("data parallel", "push", "pull", "server")
+"""Kinds of terms by which replicas agree."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,8 @@ def base_of(tree: Part) -> Base:
     seen: dict[str, float] = {}
     for leaf, _, exposed in leaves(tree):
         seen[leaf.kind] = seen.get(leaf.kind, 0.0) + float(exposed)
-    gradients, bubble, update = (seen.pop(kind, 0.0) for kind in (GRADIENTS, "bubble", "optimizer"))
+    gradients = sum(seen.pop(kind, 0.0) for kind in GRADIENTS)
+    bubble, update = (seen.pop(kind, 0.0) for kind in ("bubble", "optimizer"))
     inner = sum(seen.pop(kind, 0.0) for kind in COMMUNICATION)
     return Base(sum(seen.values()), bubble, inner, gradients, update)
 
@@ -67,4 +69,4 @@ def loaded(tree: Part, load: float, reduction: float) -> Part:
     """The step of replicas that do ``load`` times their work and send gradients ``reduction`` times shorter."""
     if load == reduction == 1:
         return tree
-    return reweighed(tree, {GRADIENTS: 1 / reduction, "optimizer": 1.0, "bubble": 1.0}, default=load)
+    return reweighed(tree, dict.fromkeys(GRADIENTS, 1 / reduction) | {"optimizer": 1.0, "bubble": 1.0}, default=load)

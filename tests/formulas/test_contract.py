@@ -39,6 +39,8 @@ FACTOR = {"B": 3.0, "FLOP": 5.0, "s": 7.0, "W": 11.0, "J": 77.0, "USD": 13.0, "1
 
 SHARES = {"fraction", "streaming_fraction", "sustained", "winograd_fraction"}
 SWITCHES = {"on", "closed"}
+HALVES = {"ramp_size", "eager"}
+"""Sizes at which half of something is reached: the larger, the later."""
 CONSTANTS = {"tile_balance", "depth_half", "softmax_width"}
 TILES = {"tile_rows", "tile_columns", "times", "weights"}
 """Have an axis of their own, the last."""
@@ -163,7 +165,7 @@ class TestColumns:
 
 def direction(name: str, unit: str) -> int:
     """1 where the result may only grow with this argument, -1 where it may only fall, 0 where neither."""
-    if unit in {"B/s", "FLOP/s"} or name in SHARES:
+    if unit in {"B/s", "FLOP/s"} or name in SHARES | HALVES:
         return -1
     return int(unit in {"B", "FLOP", "s", "W", "J"} or name in {"rows", "columns", "depth", "count", "devices"})
 

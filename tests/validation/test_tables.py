@@ -19,10 +19,11 @@ from perfmodel import api, csvfile
 from perfmodel.cli import main
 from perfmodel.cost.compute import Processor
 from perfmodel.errors import InputError
-from perfmodel.formulas.collectives import all_reduce, ring_all_gather, send
+from perfmodel.formulas.collectives import chain_broadcast, ring_all_gather, ring_all_reduce, send
 from perfmodel.formulas.matmul import tiled_matmul
 from perfmodel.formulas.roofline import streaming
 from perfmodel.graph.ops import Attention
+from perfmodel.library import find
 from perfmodel.timeline import duration
 from perfmodel.validation import collectives
 from perfmodel.validation.collectives import COLLECTIVES
@@ -134,17 +135,29 @@ class TestAsTheFormulasSay:
     @pytest.mark.parametrize(
         ("name", "formula"),
         [
-            ("all_reduce", all_reduce),
+            ("all_reduce", ring_all_reduce),
             ("all_gather", ring_all_gather),
             ("reduce_scatter", ring_all_gather),
+            ("broadcast", chain_broadcast),
+            ("reduce", chain_broadcast),
             ("sendrecv", send),
         ],
     )
     def test_collectives_inside_a_host(self, judge: Any, machine: Hardware, name: str, formula: Any) -> None:
+        """The test machine's library adds nothing to the bare algorithms."""
         tier = machine.network[0]
-        tree = {"tree_latency": tier.latency} if formula is all_reduce else {}
-        expected = formula(size=1e8, ranks=8, bandwidth=tier.bandwidth * tier.efficiency, latency=tier.latency, **tree)
+        expected = formula(size=1e8, ranks=8, bandwidth=tier.bandwidth * tier.efficiency, latency=tier.latency)
         assert judge("all-reduce", collective=name).predicted == pytest.approx(float(expected))
+
+    def test_an_all_to_all_sends_what_a_gather_brings(self, judge: Any) -> None:
+        gathered, exchanged = (judge("all-reduce", collective=name).predicted for name in ("all_gather", "alltoall"))
+        assert exchanged == pytest.approx(gathered, rel=0.05)
+
+    def test_ranks_that_lie_apart_use_a_card_each(self, judge: Any) -> None:
+        apart = judge("all-reduce", devices="4", nodes="2").predicted
+        alone = judge("all-reduce", devices="2", nodes="2").predicted
+        assert judge("all-reduce", devices="4", nodes="1").predicted < apart
+        assert alone == pytest.approx(2 * 1e8 / 2 / 20e9 + 2 * 10e-6, rel=1e-3)
 
     @pytest.mark.parametrize("name", ["fwd", "bwd_inputs", "bwd_weights"])
     def test_recurrent_cells_run_step_by_step(self, judge: Any, name: str) -> None:
@@ -177,7 +190,8 @@ class TestWhatDoesNotCount:
             ("stream", {"bytes": "0"}, "bytes is 0"),
             ("recurrent", {"cell": "gru"}, "recurrent cell gru"),
             ("recurrent", {"pass": "sideways"}, "pass sideways"),
-            ("all-reduce", {"collective": "alltoall"}, "collective alltoall"),
+            ("all-reduce", {"collective": "moe_dispatch"}, "collective moe_dispatch"),
+            ("all-reduce", {"time_us": "1e12"}, "no time: the table marks that it did not run"),
             ("all-reduce", {"devices": "1"}, "fewer than two ranks"),
             ("all-reduce", {"devices": "12", "nodes": "2"}, "nodes that are used in part"),
             ("all-reduce", {"devices": "256", "nodes": "32"}, "more ranks than the 128 that Test machine joins"),
@@ -225,6 +239,17 @@ class TestMachines:
             file.write_text(table([ROWS[name] | {column: text}]), encoding="utf-8")
             (found,) = judge_tables([file], kinds(name))
             assert found.hardware == known
+
+    def test_another_library_and_other_conventions_by_source(self) -> None:
+        row = ROWS["all-reduce"] | {
+            "source": "SP19-Benchmark-results (NTNU): Scope NCCL",
+            "library": "NCCL via C3SR Scope",
+        }
+        assert machines().library_of(row) == "c3sr-scope"
+        assert machines().parts_of(row) == ("reduce_scatter",)
+        assert machines().library_of(ROWS["all-reduce"]) == ""
+        whole = collectives.collective(row | {"collective": "all_gather"}, find("hardware", "dgx-2"))
+        assert collectives.collective(row | {"collective": "reduce_scatter"}, find("hardware", "dgx-2")) > 5 * whole
 
     def test_the_longest_beginning_wins(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         systems = {"Test machine": "dgx-1-p100", "Test": "dgx-2"}
