@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -47,14 +48,13 @@ def split(total: int, costs: Sequence[float], *, least: int = 0, most: Sequence[
 
     def held(slowest: float) -> Array:
         fits = np.floor(slowest / cost * (1 + _ROUNDING))
-        numbers: Array = np.minimum(np.maximum(fits, least), limit // 1)
+        numbers: Array = np.minimum(np.maximum(fits, least), np.floor(limit))
         return numbers
 
     times = np.unique(
         np.concatenate([c * np.arange(least, min(total, m) + 1) for c, m in zip(cost, limit, strict=True)])
     )
-    first = int(np.searchsorted([held(time).sum() >= total for time in times], v=True))
-    numbers = held(float(times[first]))
+    numbers = held(float(times[bisect_left(times, total, key=lambda time: int(held(time).sum()))]))
     while numbers.sum() > total:  # take back where that shortens the longest
         numbers[np.argmax(np.where(numbers > least, numbers * cost, -1))] -= 1
     return [int(number) for number in numbers]
