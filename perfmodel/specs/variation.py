@@ -8,7 +8,7 @@ from pydantic import Field
 
 from perfmodel.origin import Fraction, Integer, KeepOrigin
 from perfmodel.specs.common import Group, Share, Size, SpecFile
-from perfmodel.units import Bytes, BytesPerSecond, Seconds
+from perfmodel.specs.failures import Failures, failure_faults
 from perfmodel.yamlfile import Fault, Spec
 
 if TYPE_CHECKING:
@@ -183,43 +183,27 @@ AnyMitigation = Annotated[
 ]
 
 
+class Machines(Spec):
+    """Classes of replicas that differ for good, and how the work follows their speed."""
+
+    speeds: tuple[Positive, ...] = Field(min_length=1)
+    """Of computing, over that of the hardware file; the replicas are spread evenly over the classes."""
+    balance: Annotated[Literal["none", "batch", "threads"], KeepOrigin] = "none"
+    """none: each replica works on as many samples. batch: in proportion to its speed. threads: a whole number of logical workers each."""
+    threads: Size | None = None
+    """Logical workers of the job, where they are balanced."""
+
+
 class Stragglers(Group):
     """Delays of computing and of messages, independent of one another, and what is done about them."""
 
+    machines: Machines | None = None
+    """None: all are alike but for the delays."""
     compute: tuple[AnyPart, ...] = ()
     """Their delays add up."""
     communication: tuple[AnyPart, ...] = ()
     mitigation: AnyMitigation | None = None
     """None waits for all."""
-
-
-class Failures(Group):
-    """How often parts break, and what a checkpoint and a restart take."""
-
-    device_mtbf: Seconds | None = None
-    """Mean time between failures of one device."""
-    node_mtbf: Seconds | None = None
-    """Of one host with its network, its devices left out."""
-    storage_bandwidth: BytesPerSecond
-    """Of checkpoints of the whole job."""
-    checkpoint_size: Bytes | None = None
-    """Default: weights and optimiser states, by the memory model."""
-    stall: Share = 1.0
-    """Of the time to write a checkpoint in which the training stands still; small where it is written in the background."""
-    interval: Seconds | None = None
-    """Of work between checkpoints; default the best, by Daly."""
-    restart: Seconds
-    """From a failure to the first step after it, reading the checkpoint left out."""
-    spares: Annotated[Integer, Field(ge=0, le=100_000)] | None = None
-    """Nodes that stand by; None is always enough."""
-    repair: Seconds | None = None
-    """Mean time until a failed node is back."""
-    steps: Size | None = None
-    """Of the whole training, for its time; or"""
-    samples: Positive | None = None
-    """so many samples, or"""
-    tokens: Positive | None = None
-    """tokens."""
 
 
 class Variation(SpecFile):
@@ -237,9 +221,11 @@ class Variation(SpecFile):
             for phase in ("compute", "communication"):
                 for index, part in enumerate(getattr(self.stragglers, phase)):
                     yield from _part_faults(part, f"stragglers.{phase}.{index}")
+            if self.stragglers.machines:
+                yield from _machine_faults(self.stragglers.machines)
             yield from _mitigation_faults(self.stragglers.mitigation)
         if self.failures:
-            yield from _failure_faults(self.failures)
+            yield from failure_faults(self.failures)
 
 
 def _part_faults(part: Part, path: str) -> Iterator[Fault]:
@@ -259,6 +245,16 @@ def _part_faults(part: Part, path: str) -> Iterator[Fault]:
         yield Fault(f"{path}.lasts", f"'pass' is for delays per device, not per {part.per}", part.lasts)
 
 
+def _machine_faults(machines: Machines) -> Iterator[Fault]:
+    threads, path = machines.threads, "stragglers.machines.threads"
+    if threads is None and machines.balance == "threads":
+        yield Fault(
+            "stragglers.machines.balance", "'threads' needs 'threads', the number of logical workers", machines.balance
+        )
+    if threads is not None and machines.balance != "threads":
+        yield Fault(path, f"is for balance 'threads', not {str(machines.balance)!r}", threads)
+
+
 def _mitigation_faults(mitigation: object) -> Iterator[Fault]:
     path = "stragglers.mitigation"
     if isinstance(mitigation, FastestK) and mitigation.phases:
@@ -274,17 +270,3 @@ def _mitigation_faults(mitigation: object) -> Iterator[Fault]:
         if d is not None and d < s + m:
             yield Fault(f"{path}.load", f"{d} shares on each replica cannot make up for {s} stragglers with messages "
                         f"{m} times shorter; at least {s + m}", d)  # fmt: skip
-
-
-def _failure_faults(failures: Failures) -> Iterator[Fault]:
-    if failures.device_mtbf is None and failures.node_mtbf is None:
-        yield Fault("failures", "needs device_mtbf or node_mtbf")
-    for name in ("device_mtbf", "node_mtbf", "storage_bandwidth", "interval", "repair"):
-        value = getattr(failures, name)
-        if value is not None and not value > 0:
-            yield Fault(f"failures.{name}", "must be greater than 0", value)
-    if failures.spares is not None and failures.repair is None:
-        yield Fault("failures.spares", "needs 'repair', the time until a failed node is back", failures.spares)
-    given = [name for name in ("steps", "samples", "tokens") if getattr(failures, name) is not None]
-    if len(given) > 1:
-        yield Fault(f"failures.{given[1]}", f"stands beside {given[0]}; the length of the training is given once")

@@ -10,11 +10,13 @@ import numpy as np
 
 from perfmodel.errors import InputError, Place, Problem
 from perfmodel.formulas.mitigation import straggler_delay
+from perfmodel.origin import place_of
 from perfmodel.prediction import Prediction
 from perfmodel.timeline import Part, Repeat, Serial, duration, term
+from perfmodel.variation.balance import slowdown
 from perfmodel.variation.failures import reliability
 from perfmodel.variation.mitigation import Plan, plans
-from perfmodel.variation.reweigh import Base, base_of, loaded
+from perfmodel.variation.reweigh import Base, base_of, loaded, slowed
 from perfmodel.variation.simulate import Job, Simulation, simulate
 from perfmodel.variation.slowest import Phase, Shape
 from perfmodel.variation.tables import LOGITS, Table
@@ -76,7 +78,13 @@ def _simulated(prediction: Prediction, made: Varied, section: Stragglers | None,
     if section is not None and made.waiting is not None:
         compute, messages = _phases(prediction, section)
         jobs = [
-            Job(base_of(loaded(prediction.tree, plan.load, plan.reduction)), plan, share, compute, messages)
+            Job(
+                base_of(loaded(_unequal(prediction, section), plan.load, plan.reduction)),
+                plan,
+                share,
+                compute,
+                messages,
+            )
             for plan, share in made.waiting.plans
         ]
     return simulate(jobs, made.reliability, steps=steps, seed=seed)
@@ -97,12 +105,29 @@ def _phases(prediction: Prediction, section: Stragglers) -> tuple[Phase, Phase]:
     return Phase(section.compute, shape), Phase(section.communication, shape)
 
 
+def _unequal(prediction: Prediction, section: Stragglers) -> Part:
+    """The step on machines of several speeds, before any delay."""
+    machines = section.machines
+    if machines is None:
+        return prediction.tree
+    speeds = [float(speed) for speed in machines.speeds]
+    try:
+        factor = slowdown(
+            speeds, int(prediction.layout.dp), balance=str(machines.balance), threads=None if machines.threads is None else int(machines.threads)
+        )  # fmt: skip
+    except ValueError as error:
+        place = place_of(machines.threads, Place("stragglers.machines"))
+        raise InputError([Problem(place, "stragglers.machines.threads", str(error))]) from None
+    return slowed(prediction.tree, factor)
+
+
 def _delayed(prediction: Varied, section: Stragglers, name: str) -> Varied:
     compute, messages = _phases(prediction, section)
+    unequal = _unequal(prediction, section)
     if section.mitigation is None:
-        outcomes = [(_all(prediction.tree, compute, messages), Plan("none", compute.shape.replicas), 1.0)]
+        outcomes = [(_all(unequal, compute, messages), Plan("none", compute.shape.replicas), 1.0)]
     else:
-        outcomes = _mitigated(prediction.tree, section, compute, messages)
+        outcomes = _mitigated(unequal, section, compute, messages)
     deviation = float(np.sqrt(sum(share * one.deviation**2 for one, _, share in outcomes)))
     trees = tuple(one.tree if share == 1 else Repeat("phase", one.tree, share) for one, _, share in outcomes)
     tree = trees[0] if len(trees) == 1 else Serial("phases", trees)

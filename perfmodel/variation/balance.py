@@ -60,6 +60,35 @@ def split(total: int, costs: Sequence[float], *, least: int = 0, most: Sequence[
     return [int(number) for number in numbers]
 
 
+def slowdown(speeds: Sequence[float], replicas: int, *, balance: str = "none", threads: int | None = None) -> float:
+    """Time of computing on unequal replicas over that of equal ones of speed 1.
+
+    Args:
+        speeds: of the classes over which the replicas are spread evenly.
+        replicas: of the job.
+        balance: of the work: none, batch (in proportion to speed) or threads (whole logical workers).
+        threads: logical workers of the job.
+
+    Raises ValueError where there are fewer logical workers than replicas.
+
+    >>> slowdown([1.0, 1.54, 2.08], 3), round(slowdown([1.0, 1.54, 2.08], 3, balance="batch"), 4)
+    (1.0, 0.6494)
+    >>> slowdown([1.0, 2.0], 2, balance="threads", threads=6)  # two and four of six, which are three each on equal ones
+    0.6666666666666666
+    """
+    every = [speeds[i * len(speeds) // replicas] if replicas >= len(speeds) else speeds[i] for i in range(replicas)]
+    if balance == "batch":
+        return replicas / sum(every)
+    if balance == "none" or threads is None:
+        return 1 / min(every)
+    if threads < replicas:
+        raise ValueError(
+            f"{threads} logical workers leave some of {replicas} replicas without work; at least {replicas}"
+        )
+    shares = split(threads, [1 / speed for speed in every], least=1)
+    return max(share / speed for share, speed in zip(shares, every, strict=True)) * replicas / threads
+
+
 def proportional_batch(total: int, speeds: Sequence[float]) -> list[int]:
     """Samples for each worker in proportion to its speed, as LB-BSP gives CPU workers.
 
@@ -82,8 +111,8 @@ def affine_batch(total: int, fixed: Sequence[float], slopes: Sequence[float], fl
 
     >>> affine_batch(96, [0.1, 0.1], [0.01, 0.02], [0.0, 0.0])
     [64, 32]
-    >>> affine_batch(96, [0.0, 0.0], [0.01, 0.01], [0.6, 0.0])  # up to 60 samples cost the first nothing more
-    [48, 48]
+    >>> affine_batch(96, [0.0, 0.0], [0.01, 0.01], [0.6, 0.0])  # 0.6 s, the least that the first takes
+    [36, 60]
     """
     a, b = np.asarray(fixed, dtype=float), np.asarray(slopes, dtype=float)
     floor = np.asarray(floors, dtype=float)

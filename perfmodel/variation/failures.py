@@ -11,7 +11,7 @@ from perfmodel.formulas import reliability as formulas
 
 if TYPE_CHECKING:
     from perfmodel.prediction import Prediction
-    from perfmodel.specs.variation import Failures
+    from perfmodel.specs.failures import Failures
 
 PROBABILITY, SPREADS = 0.8, 1.2816
 """Of the band around the time of a training, and its half width in standard deviations."""

@@ -70,3 +70,8 @@ def loaded(tree: Part, load: float, reduction: float) -> Part:
     if load == reduction == 1:
         return tree
     return reweighed(tree, dict.fromkeys(GRADIENTS, 1 / reduction) | {"optimizer": 1.0, "bubble": 1.0}, default=load)
+
+
+def slowed(tree: Part, factor: float) -> Part:
+    """The step with its computing, fill and drain longer by a factor."""
+    return reweighed(tree, dict.fromkeys(COMMUNICATION, 1.0), default=factor) if factor != 1 else tree

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from itertools import product
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfmodel.variation.balance import affine_batch, proportional_batch, split
+import perfmodel
+from perfmodel.errors import InputError
+from perfmodel.library import folder as find_folder
+from perfmodel.variation.balance import affine_batch, proportional_batch, slowdown, split
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+MACHINE = Path(__file__).parents[1] / "fixtures" / "machine.yaml"
 speeds = st.lists(st.floats(0.2, 5.0), min_size=1, max_size=3)
 
 
@@ -85,3 +90,61 @@ def test_lb_bsp_gains_the_mean_over_the_least() -> None:
     even, balanced = split(batch, [1.0] * 3), proportional_batch(batch, speed)
     costs = [1 / v for v in speed]
     assert slowest(even, costs) / slowest(balanced, costs) == pytest.approx(1.54, rel=2e-4)
+
+
+class TestSlowdown:
+    @given(speeds=speeds, replicas=st.integers(1, 12))
+    def test_balance_never_hurts(self, speeds: list[float], replicas: int) -> None:
+        even, batch = (slowdown(speeds, replicas, balance=kind) for kind in ("none", "batch"))
+        assert batch <= even * (1 + 1e-12)
+
+    @given(speeds=speeds, count=st.integers(1, 6))
+    def test_many_threads_come_close_to_samples(self, speeds: list[float], count: int) -> None:
+        replicas = count * len(speeds)
+        batch = slowdown(speeds, replicas, balance="batch")
+        threads = slowdown(speeds, replicas, balance="threads", threads=10_000 * replicas)
+        assert batch <= threads * (1 + 1e-12)
+        assert threads == pytest.approx(batch, rel=0.02)
+
+    def test_equal_machines_need_no_balance(self) -> None:
+        assert slowdown([1.0], 8) == slowdown([1.0], 8, balance="batch") == 1
+
+    def test_classes_are_spread_evenly(self) -> None:
+        assert slowdown([1.0, 3.0], 4, balance="batch") == pytest.approx(0.5)
+
+    def test_each_replica_has_a_thread(self) -> None:
+        with pytest.raises(ValueError, match="at least 4"):
+            slowdown([1.0], 4, balance="threads", threads=3)
+
+
+class TestPredicted:
+    def test_lb_bsp(self, tmp_path: Path) -> None:
+        """Computing alone, so that the whole step gains; the even one waits for the slowest."""
+        text = (find_folder("variations") / "lb-bsp.yaml").read_text(encoding="utf-8")
+        even = tmp_path / "even.yaml"
+        even.write_text(text.replace("batch}", "none}"), encoding="utf-8")
+
+        def computing(file: str | Path) -> float:
+            made: Any = perfmodel.predict("resnet-50", MACHINE, devices=3, batch=96, stragglers=file)
+            return float(made.kinds["convolution"][0])
+
+        assert computing(even) / computing("lb-bsp") == pytest.approx(1.54)
+
+    def test_random_delays_come_on_top(self, tmp_path: Path) -> None:
+        file = tmp_path / "both.yaml"
+        file.write_text(
+            "schema: 1\nname: both\nsources: {none: invented}\nstragglers:\n  source: none\n  status: assumed\n"
+            "  machines: {speeds: [0.5, 1.0]}\n  compute: [{kind: exponential, mean: 0.1}]\n",
+            encoding="utf-8",
+        )
+        made: Any = perfmodel.predict("gpt2-355m", MACHINE, devices=8, batch=64, stragglers=file, simulate=4000, seed=1)
+        drawn = made.simulation.step_time
+        assert abs(drawn.mean - made.step_time) < 3 * drawn.error
+        plain = perfmodel.predict("gpt2-355m", MACHINE, devices=8, batch=64)
+        assert made.step_time > 2 * plain.step_time * 0.95
+
+    def test_too_few_threads_are_refused(self) -> None:
+        with pytest.raises(
+            InputError, match=r"easyscale.yaml:10:\d+: stragglers.machines.threads: 12 logical workers leave"
+        ):
+            perfmodel.predict("gpt2-355m", MACHINE, devices=16, batch=64, stragglers="easyscale")
