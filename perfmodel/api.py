@@ -32,7 +32,7 @@ class Validation:
 
 __all__ = [
     "bubbles", "calibrate_collectives", "calibrate_ops", "check", "compare", "compare_reports", "explain", "list_items", "operators", "plot_roofline", "predict", "report", "show", "validate",
-    "validate_tables",
+    "validate_systems", "validate_tables",
 ]  # fmt: skip
 
 
@@ -232,6 +232,23 @@ def validate(
     missing = len(loaded) - len(judged)
     passed = not missing and all(one.passed is not False for one in judged)
     return Validation(validation_report(judged, worst, missing=missing), passed)
+
+
+def validate_systems(systems: Sequence[str] = (), *, progress: Callable[[int, int], None] | None = None) -> Validation:
+    """Hold published systems to the figures, oracles and limits that they are checked against.
+
+    Args:
+        systems: names of folders of validation/systems; none is all.
+        progress: told how many are done, of how many.
+
+    Raises InputError with every fault of the files.
+    """
+    from perfmodel.reporting.systems import systems_report
+    from perfmodel.validation.systems.judge import judge_systems
+    from perfmodel.validation.systems.spec import load_systems
+
+    judged = judge_systems(load_systems(systems), progress)
+    return Validation(systems_report(judged), all(one.status != "failed" for one in judged))
 
 
 def validate_tables(

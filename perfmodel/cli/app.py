@@ -27,6 +27,8 @@ from perfmodel.cli.writing import write
 FAILED, BAD_INPUT, INTERNAL = 1, 2, 70
 TABLES: dict[str, Literal["ops", "collectives"]] = {"ops": "ops", "collectives": "collectives"}
 """Words after `validate` that mean a kind of table, not a study."""
+SYSTEMS = "systems"
+"""Likewise, of the published systems."""
 
 app = typer.Typer(
     no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False, rich_markup_mode=None,
@@ -147,7 +149,8 @@ def validate(
 ) -> None:  # fmt: skip
     """Predict measured cases, compare, and hold the errors of each study to its budget.
 
-    `validate ops FILE...` and `validate collectives FILE...` compare tables of kernels and of collectives.
+    `validate ops FILE...` and `validate collectives FILE...` compare tables of kernels and of collectives;
+    `validate systems [NAME...]` checks published systems against their figures and limits.
     Exits with 1 where a budget is exceeded.
     """
     from perfmodel import api
@@ -164,7 +167,12 @@ def validate(
         message = "is for tables of ops and collectives; each row of a measurement CSV names its own"
         raise InputError([Problem(Place("--hardware"), "", message)])
     with progress_bar("validating") as progress:
-        result = api.validate(studies or (), progress=progress, update_budgets=update_budgets, plot=plot, worst=worst)
+        if kind == SYSTEMS:
+            result = api.validate_systems(files, progress=progress)
+        else:
+            result = api.validate(
+                studies or (), progress=progress, update_budgets=update_budgets, plot=plot, worst=worst
+            )
     write(result.report, form, output)
     if not result.passed:
         raise typer.Exit(FAILED)

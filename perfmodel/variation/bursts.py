@@ -7,10 +7,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from perfmodel.cost.communication import exchange
+from perfmodel.cost.compute import Processor
+from perfmodel.graph import expand
+from perfmodel.parallel import Group, Message
+from perfmodel.timeline import duration
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
+
+    from perfmodel.graph import Graph
+    from perfmodel.parallel.messages import Collective
+    from perfmodel.specs import Hardware, Workload
 
     Array = NDArray[np.float64]
 
@@ -36,23 +46,62 @@ class Burst:
     device_seconds: float
     """For which the job holds devices; the rest of devices x time is free."""
 
-    def cluster_throughput(self, devices: int, alone: float) -> float:
-        """Work of the cluster over that of the job spread over all devices in ``alone`` seconds.
+    def cluster_gain(self, devices: int, *, alone: float, spread: float) -> float:
+        """Work of the cluster, whose free devices run other jobs, over that of this job spread over all of them.
 
-        Free device-seconds do as much work as those of a job on one device: an upper bound.
+        Args:
+            devices: of the cluster.
+            alone: time of the iteration on one device.
+            spread: on all of them, the gradients averaged.
+
+        Other jobs run at the pace of one device; what sharing a device costs them is left out, so this is an upper bound.
         """
         free = devices * self.time - self.device_seconds
-        own = 1 / self.time
-        return (own + free / self.time / (devices * alone)) * alone
+        return (alone + free) / self.time * spread / alone
 
 
-def burst(layers: Sequence[Layer], devices: Sequence[int], *, amplification: float = np.inf) -> Burst:
+def layers_of(workload: Workload, hardware: Hardware, batch: int, devices: Sequence[int]) -> list[Layer]:
+    """The operations of a network, each on every number of devices that the batch is spread over.
+
+    Args:
+        workload: with all its operations on one device.
+        hardware: whose kernels and fabric price them.
+        batch: samples of the job.
+        devices: numbers to choose from, each at most the batch.
+    """
+    processor = Processor(hardware.device, workload.training.precision)
+    graphs = [expand(workload, microbatch=int(np.ceil(batch / n)), fused=True) for n in devices]
+
+    def times(graph: Graph) -> list[float]:
+        ops = (op for block in graph.blocks() for op in block.ops * block.repeat)
+        return [sum(float(duration(processor.time(k))) for k in (*op.forward(), *op.backward())) for op in ops]
+
+    def message(size: float, count: int, collective: Collective) -> float:
+        made = exchange(Message("", collective, size, Group(count, 1)), hardware.network, "data parallel")
+        return float(made.time) if count > 1 else 0.0
+
+    columns = list(zip(*map(times, graphs), strict=True))
+    ops = [op for block in graphs[0].blocks() for op in block.ops * block.repeat]
+    return [
+        Layer(
+            column,
+            tuple(message(4.0 * float(op.parameters), n, "all-reduce") for n in devices),
+            message(float(op.saved), 2, "send"),
+        )
+        for op, column in zip(ops, columns, strict=True)
+    ]
+
+
+def burst(
+    layers: Sequence[Layer], devices: Sequence[int], *, amplification: float = np.inf, exempt: float = 0.0
+) -> Burst:
     """Devices for each layer that make the iteration shortest.
 
     Args:
         layers: in their order; each follows the one before.
         devices: numbers to choose from, the first being 1.
         amplification: most device-seconds that a layer may take, over those on one device.
+        exempt: layers that take no longer than this on one device are not limited, so that they need not move.
 
     Exact by dynamic programming over layers and numbers of devices. The costs are those of the planner of Park et al., Efficient strong
     scaling through burst parallel training (DeepPool), MLSys 2022 (arXiv:2112.10065).
@@ -66,8 +115,8 @@ def burst(layers: Sequence[Layer], devices: Sequence[int], *, amplification: flo
     best, choices = np.zeros(len(devices)), []
     for index, layer in enumerate(layers):
         own = np.asarray(layer.times) + np.asarray(layer.syncs)
-        spent = own * count / own[0]
-        own = np.where(spent <= amplification * (1 + 1e-12), own, np.inf)
+        within = np.ones(len(count), dtype=bool) if own[0] <= exempt else own * count <= amplification * own[0]
+        own = np.where(within | (count == 1), own, np.inf)
         moved = np.where(stay | (index == 0), 0.0, layer.handover) + best[:, None]
         choices.append(np.argmin(moved, axis=0))
         best = moved.min(axis=0) + own
