@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from perfmodel.reporting.report import Report, Section
+from perfmodel.reporting.text import quantity
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,6 +64,8 @@ def _expected(result: Result) -> str:
 
 
 def _numbers(values: Sequence[float], unit: str) -> str:
+    if unit in {"B/s", "FLOP/s", "B", "s"}:
+        return " ".join(quantity(value, unit) for value in values)
     shown = " ".join(f"{value:.6g}" for value in values)
     return f"{shown} {unit}".strip()
 
