@@ -2,7 +2,7 @@
 
 >>> import perfmodel
 >>> sorted(perfmodel.__all__)[:3]
-['InputError', 'PerfModelError', 'check']
+['InputError', 'PerfModelError', 'calibrate_collectives']
 """
 
 from __future__ import annotations
@@ -11,11 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from perfmodel.api import (
+        calibrate_collectives,
+        calibrate_ops,
         check,
         compare,
         compare_reports,
         explain,
         list_items,
+        operators,
+        plot_roofline,
         predict,
         report,
         show,
@@ -28,11 +32,15 @@ __version__ = "0.1.0"
 __all__ = [
     "InputError",
     "PerfModelError",
+    "calibrate_collectives",
+    "calibrate_ops",
     "check",
     "compare",
     "compare_reports",
     "explain",
     "list_items",
+    "operators",
+    "plot_roofline",
     "predict",
     "report",
     "show",

@@ -10,6 +10,7 @@ from perfmodel.cost.routes import route
 from perfmodel.errors import InputError, Place, Problem
 from perfmodel.formulas import collectives as flat
 from perfmodel.formulas import collectives_layered as layered
+from perfmodel.origin import place_of
 from perfmodel.parallel.layout import Group
 from perfmodel.yamlfile import nearest
 
@@ -25,21 +26,21 @@ if TYPE_CHECKING:
 
 REDUCE: dict[str, Callable[..., Any]] = {
     "ring": flat.ring_all_reduce, "tree": flat.tree_all_reduce, "halving-doubling": flat.halving_doubling_all_reduce,
-    "direct": flat.direct_all_reduce, "torus": layered.torus_all_reduce, "chained-tree": layered.chained_tree_all_reduce,
+    "direct": flat.direct_all_reduce, "chained-tree": layered.chained_tree_all_reduce,
     "hierarchical": layered.hierarchical_all_reduce, "in-network": layered.in_network_all_reduce,
 }  # fmt: skip
 GATHER: dict[str, Callable[..., Any]] = {
     "ring": flat.ring_all_gather, "halving-doubling": flat.doubling_all_gather, "direct": flat.direct_all_gather,
-    "torus": layered.torus_all_gather,
 }  # fmt: skip
 ROOTED: dict[str, Callable[..., Any]] = {"ring": flat.chain_broadcast, "tree": flat.tree_broadcast}
 ALGORITHMS: dict[Collective, dict[str, Callable[..., Any]]] = {
     "all-reduce": REDUCE, "reduce-scatter": GATHER, "all-gather": GATHER, "broadcast": ROOTED, "reduce": ROOTED,
     "all-to-all": {"pairwise": flat.pairwise_all_to_all, "direct": flat.direct_all_gather},
 }  # fmt: skip
-"""By collective; of a reduce-scatter that of the all-gather, of a reduction that of the broadcast."""
+"""By collective; of a reduce-scatter that of the all-gather, of a reduction that of the broadcast. On a torus rings go along
+all axes of the group at once."""
 
-AROUND = {"ring", "torus", "hierarchical", "pairwise"}
+AROUND = {"ring", "hierarchical", "pairwise"}
 """Algorithms that pass all hosts one after the other; the others pass as many as a tree has levels."""
 
 
@@ -53,30 +54,26 @@ def bare(
     known = ALGORITHMS.get(message.collective, {})
     if algorithm not in known:
         hint = nearest(algorithm, known) or f"; known are {', '.join(known)}"
-        raise InputError(
-            [Problem(Place("algorithm"), "", f"{message.collective} has no algorithm {algorithm!r}{hint}")]
-        )
+        raise _refused(algorithm, f"{message.collective} has no algorithm {str(algorithm)!r}{hint}")
     size, ranks = message.size, message.group.size
     inputs = {"bandwidth": way.bandwidth, "latency": way.ring_latency, "ranks": ranks}
     match algorithm:
         case "tree" | "halving-doubling":
             inputs["latency"] = way.tree_latency
-        case "torus":
-            inputs["axes"] = costs.axes
         case "chained-tree":
-            inputs = {"ranks": ranks, **_chained(message, network, costs)}
+            inputs = {"ranks": ranks, **_chained(network, costs)}
         case "hierarchical":
             inputs = _levels(network, message.group)
         case "in-network":
-            inputs |= _switch(costs)
+            inputs |= _switch(costs, algorithm)
     passes = 2 if message.collective == "all-reduce" else 1
     wire = passes * (np.asarray(ranks) - 1) / ranks * size
     hops = costs.hosts - 1 if algorithm in AROUND else np.log2(costs.hosts)
     return {"bare": known[algorithm](size=size, **inputs), "wire": wire, "fills": np.maximum(hops * passes / 2, 1)}
 
 
-def _chained(message: Message, network: tuple[Tier, ...], costs: Transport) -> dict[str, Number]:
-    inner = route(network, Group(costs.near, message.group.stride))
+def _chained(network: tuple[Tier, ...], costs: Transport) -> dict[str, Number]:
+    inner = route(network, costs.inside)
     return {
         "hosts": costs.hosts, "inner_bandwidth": inner.bandwidth,
         "inner_latency": inner.ring_latency, "outer_bandwidth": costs.outer_bandwidth * costs.near,
@@ -84,10 +81,13 @@ def _chained(message: Message, network: tuple[Tier, ...], costs: Transport) -> d
     }  # fmt: skip
 
 
-def _switch(costs: Transport) -> dict[str, Number]:
+def _refused(algorithm: str, message: str) -> InputError:
+    return InputError([Problem(place_of(algorithm, Place("algorithm")), "collective", message)])
+
+
+def _switch(costs: Transport, algorithm: str) -> dict[str, Number]:
     if not np.all(costs.switch_bandwidth):
-        message = "in-network: no switch of this group reduces; give its tier 'in_network'"
-        raise InputError([Problem(Place("algorithm"), "", message)])
+        raise _refused(algorithm, "no switch of this group reduces; take fastest, or give its tier 'in_network'")
     return {"bandwidth": costs.switch_bandwidth, "latency": costs.cost("ramp")}
 
 
@@ -96,9 +96,11 @@ def _levels(network: tuple[Tier, ...], group: Group) -> dict[str, Number]:
     levels: list[tuple[Number, Number, Number]] = [(1.0, 1.0, 0.0)] * 3
     inside: Number = 1.0
     for tier in network:
-        members = np.clip(tier.devices // np.asarray(group.stride), 1, group.size)
+        members = group.inside(tier.devices).size
         if np.any(members > inside):
-            levels.append((members / inside, tier.bandwidth * tier.efficiency, tier.latency))
+            units = Group(members / inside, group.stride * inside, job=group.job)
+            way = route(network, units)
+            levels.append((units.size, way.bandwidth, way.ring_latency))
         inside = members
     named = zip(("near", "middle", "far"), levels[-3:], strict=True)
     return {

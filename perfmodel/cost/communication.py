@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perfmodel.cost.algorithms import bare
-from perfmodel.cost.routes import neighbour, route
+from perfmodel.cost.routes import levels, neighbour, route
 from perfmodel.cost.transport import transport
 from perfmodel.formulas.collectives_library import (
     all_gather,
@@ -17,7 +17,6 @@ from perfmodel.formulas.collectives_library import (
     fixed_algorithm,
     send_receive,
 )
-from perfmodel.parallel.layout import Group
 from perfmodel.timeline import Term, term
 
 if TYPE_CHECKING:
@@ -43,6 +42,7 @@ def exchange(
     """
     name = f"{prefix}{message.name}"
     common: Inputs = {"kind": kind, "size": message.size, "ranks": message.group.size}
+    network = levels(network)
     costs = transport(network, message.group)
     if message.collective == "send":
         way = neighbour(network, message.group)
@@ -63,17 +63,17 @@ def exchange(
             all_to_all,
             imbalance=message.imbalance,
             **common,
-            **_both_sides(network, message, costs),
+            **_both_sides(network, costs),
             **_pair(costs),
         )
     ring = {"bandwidth": way.bandwidth, "latency": way.ring_latency, "hosts": costs.hosts, **_start(costs), **common}
     match message.collective:
         case "all-reduce":
-            return term(name, all_reduce, **ring, **_hosts(network, message, costs, way))
+            return term(name, all_reduce, **ring, **_hosts(network, costs, way))
         case "broadcast" | "reduce":
             return term(name, broadcast, **ring)
         case _:
-            return term(name, all_gather, axes=costs.axes, **ring)
+            return term(name, all_gather, **ring)
 
 
 def _start(costs: Transport) -> Inputs:
@@ -84,25 +84,24 @@ def _pair(costs: Transport) -> Inputs:
     return {name: costs.cost(name) for name in ("setup", "handshake", "eager")}
 
 
-def _inside(network: tuple[Tier, ...], message: Message, costs: Transport, way: Route) -> Route:
+def _inside(network: tuple[Tier, ...], costs: Transport, way: Route) -> Route:
     """The way inside one host: the whole way where no host is left."""
     if np.all(costs.hosts <= 1):
         return way
-    return route(network, Group(costs.near, message.group.stride))
+    return route(network, costs.inside)
 
 
-def _hosts(network: tuple[Tier, ...], message: Message, costs: Transport, way: Route) -> Inputs:
-    inner = _inside(network, message, costs, way)
+def _hosts(network: tuple[Tier, ...], costs: Transport, way: Route) -> Inputs:
+    inner = _inside(network, costs, way)
     return {
-        "axes": costs.axes,
         "inner_bandwidth": inner.bandwidth, "inner_latency": inner.ring_latency,
         "outer_bandwidth": costs.outer_bandwidth * costs.near, "outer_latency": costs.outer_latency,
         "switch_bandwidth": costs.switch_bandwidth,
     }  # fmt: skip
 
 
-def _both_sides(network: tuple[Tier, ...], message: Message, costs: Transport) -> Inputs:
-    inner = route(network, Group(costs.near, message.group.stride))
+def _both_sides(network: tuple[Tier, ...], costs: Transport) -> Inputs:
+    inner = route(network, costs.inside)
     return {
         "near": costs.near, "near_bandwidth": inner.bandwidth * costs.near_direct,
         "far_bandwidth": costs.outer_bandwidth * costs.direct, "latency": costs.cost("latency"), "post": costs.post,

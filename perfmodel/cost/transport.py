@@ -27,8 +27,8 @@ class Transport:
     """Tiers up to the outermost that it crosses, 0 where it crosses none."""
     local: Count
     """Likewise of tiers inside a host."""
-    near: Count
-    """Ranks of the group in one host."""
+    inside: Group
+    """The ranks of the group in one host."""
     hosts: Count
     """That its ranks sit in."""
     outer_latency: Seconds
@@ -39,10 +39,9 @@ class Transport:
         return _pick([0.0, *(getattr(tier, name) for tier in self.network)], self.outermost)
 
     @property
-    def axes(self) -> Count:
-        """Of the outermost tier, where it is a torus; 1 otherwise."""
-        axes = [1, *(len(tier.shape or (1,)) for tier in self.network)]
-        return _pick(axes, self.outermost) if max(axes) > 1 else 1
+    def near(self) -> Count:
+        """Ranks of the group in one host."""
+        return self.inside.size
 
     @property
     def direct(self) -> Number:
@@ -78,22 +77,22 @@ class Transport:
 
 def transport(network: tuple[Tier, ...], group: Group) -> Transport:
     """Which tiers a group crosses, and how many of its ranks share a host."""
-    size, stride = group.size, np.asarray(group.stride)
     inside: Number = 1
-    near: Number = 1
+    host: Count = 1
     outermost: Number = np.zeros((), dtype=int)
     local: Number = outermost
     steps: Number = 0.0
     for index, tier in enumerate(network, start=1):
-        members = np.minimum(np.maximum(tier.devices // stride, 1), size)
+        members = group.inside(tier.devices).size
         crosses = members > inside
         outermost = np.where(crosses, index, outermost)
         if tier.is_local:
-            near, local = members, np.where(crosses, index, local)
+            host, local = tier.devices, np.where(crosses, index, local)
         else:
             steps = steps + np.log2(members / inside) * tier.latency
         inside = members
-    hosts = size / near
+    near = group.inside(host)
+    hosts = group.size / near.size
     return Transport(network, outermost, local, near, hosts, steps / np.log2(np.maximum(hosts, 2)))
 
 

@@ -1,4 +1,4 @@
-"""Collectives that follow the shape of the network: hosts, levels, tori, switches that reduce."""
+"""Collectives that follow the shape of the network: hosts, levels, switches that reduce."""
 
 from __future__ import annotations
 
@@ -84,52 +84,6 @@ def hierarchical_all_reduce(
         + ring_all_reduce(size=outer, ranks=middle, bandwidth=middle_bandwidth, latency=middle_latency)
         + ring_all_reduce(size=outermost, ranks=far, bandwidth=far_bandwidth, latency=far_latency)
     )
-
-
-def torus_all_reduce(*, size: Bytes, ranks: Count, axes: Count, bandwidth: BytesPerSecond, latency: Seconds) -> Seconds:
-    r"""Rings along each axis of a torus and in both directions, each with its part of the message.
-
-    .. math:: T = 2\left(d\left(p^{1/d} - 1\right)\alpha + \frac{p - 1}{p} \frac{n}{B}\right)
-
-    Args:
-        size: n, the message on each rank.
-        ranks: p, as many along each axis.
-        axes: d; with one it is a ring.
-        bandwidth: B, of all links of one rank, in one direction.
-        latency: α, of one step.
-
-    Assumes that the parts go around the axes in different orders, so that all links work all the time.
-
-    References:
-        Derived: a reduce-scatter along each axis in turn, then the all-gathers.
-
-    >>> round(float(torus_all_reduce(size=8e9, ranks=64, axes=3, bandwidth=100e9, latency=1e-3)), 12)
-    0.1755
-    """
-    return 2 * torus_all_gather(size=size, ranks=ranks, axes=axes, bandwidth=bandwidth, latency=latency)
-
-
-def torus_all_gather(*, size: Bytes, ranks: Count, axes: Count, bandwidth: BytesPerSecond, latency: Seconds) -> Seconds:
-    r"""An all-gather along each axis of a torus in turn; a reduce-scatter takes as long.
-
-    .. math:: T = d\left(p^{1/d} - 1\right)\alpha + \frac{p - 1}{p} \frac{n}{B}
-
-    Args:
-        size: n, the whole that each rank holds in the end (of a reduce-scatter: in the beginning).
-        ranks: p, as many along each axis.
-        axes: d; with one it is a ring.
-        bandwidth: B, of all links of one rank, in one direction.
-        latency: α, of one step.
-
-    Assumes that parts of the message go around the axes in different orders, so that all links work all the time.
-
-    References:
-        Derived.
-
-    >>> round(float(torus_all_gather(size=8e9, ranks=64, axes=3, bandwidth=100e9, latency=1e-3)), 12)
-    0.08775
-    """
-    return axes * (ranks ** (1 / axes) - 1) * latency + (ranks - 1) / ranks * size / bandwidth
 
 
 def in_network_all_reduce(*, size: Bytes, ranks: Count, bandwidth: BytesPerSecond, latency: Seconds) -> Seconds:

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from perfmodel.formulas.collectives import chain_broadcast
-from perfmodel.formulas.collectives_layered import (
-    chained_tree_all_reduce,
-    in_network_all_reduce,
-    torus_all_gather,
-    torus_all_reduce,
-)
+from perfmodel.formulas.collectives import chain_broadcast, ring_all_gather, ring_all_reduce
+from perfmodel.formulas.collectives_layered import chained_tree_all_reduce, in_network_all_reduce
 from perfmodel.units import TINY, Bytes, BytesPerSecond, Count, Number, Seconds
 
 
@@ -51,7 +46,7 @@ def _hops(hosts: Count) -> Number:
 
 
 def all_reduce(
-    *, size: Bytes, ranks: Count, axes: Count, bandwidth: BytesPerSecond, latency: Seconds, hosts: Count,
+    *, size: Bytes, ranks: Count, bandwidth: BytesPerSecond, latency: Seconds, hosts: Count,
     inner_bandwidth: BytesPerSecond, inner_latency: Seconds, outer_bandwidth: BytesPerSecond, outer_latency: Seconds,
     switch_bandwidth: BytesPerSecond, setup: Seconds, ramp: Seconds, ramp_size: Bytes,
 ) -> Seconds:  # fmt: skip
@@ -67,7 +62,6 @@ def all_reduce(
     Args:
         size: n, the message on each rank.
         ranks: p.
-        axes: d, of a torus; 1 otherwise.
         bandwidth: B, of one rank in one direction, around a ring of all.
         latency: α, of one step around that ring.
         hosts: H; 1 where one host holds all ranks: then there is no tree.
@@ -81,11 +75,11 @@ def all_reduce(
         ramp_size: g, at which half of it is lost.
 
     References:
-        `torus_all_reduce` (a ring along one axis), `chained_tree_all_reduce` (whose chain may be the switch instead),
+        `ring_all_reduce` (of a torus along its axes, see `route`), `chained_tree_all_reduce` (whose chain may be the switch instead),
         `in_network_all_reduce` and `startup`. NCCL chooses by the smallest estimated time (NVIDIA, NCCL,
         src/graph/tuning.cc).
 
-    >>> host = dict(axes=1, hosts=1, inner_bandwidth=1e9, inner_latency=0.0, outer_bandwidth=1e9, outer_latency=0.0)
+    >>> host = dict(hosts=1, inner_bandwidth=1e9, inner_latency=0.0, outer_bandwidth=1e9, outer_latency=0.0)
     >>> time = all_reduce(size=8e9, ranks=8, bandwidth=100e9, latency=0.0, switch_bandwidth=0.0,
     ...                   setup=0.0, ramp=0.0, ramp_size=0.0, **host)
     >>> round(float(time), 12)
@@ -93,8 +87,8 @@ def all_reduce(
     """
     wire = 2 * (np.asarray(ranks) - 1) / ranks * size
     start = {"wire": wire, "setup": setup, "ramp": ramp, "ramp_size": ramp_size}
-    ring = startup(fills=_hops(hosts), **start) + torus_all_reduce(
-        size=size, ranks=ranks, axes=axes, bandwidth=bandwidth, latency=latency
+    ring = startup(fills=_hops(hosts), **start) + ring_all_reduce(
+        size=size, ranks=ranks, bandwidth=bandwidth, latency=latency
     )
     reduces = np.asarray(switch_bandwidth) > 0
     once = reduces | (np.asarray(hosts) > 2)
@@ -112,10 +106,10 @@ def all_reduce(
 
 
 def all_gather(
-    *, size: Bytes, ranks: Count, axes: Count, bandwidth: BytesPerSecond, latency: Seconds, hosts: Count,
+    *, size: Bytes, ranks: Count, bandwidth: BytesPerSecond, latency: Seconds, hosts: Count,
     setup: Seconds, ramp: Seconds, ramp_size: Bytes,
 ) -> Seconds:  # fmt: skip
-    r"""A ring (along each axis of a torus), with the library's start; a reduce-scatter takes as long.
+    r"""A ring, with the library's start; a reduce-scatter takes as long.
 
     .. math::
         T = T_\text{ring} + t_0 + f h \frac{w}{w + f g}, \qquad w = \frac{p - 1}{p} n, \quad f = \max\left(\frac{H - 1}{2}, 1\right)
@@ -123,7 +117,6 @@ def all_gather(
     Args:
         size: n, the whole that each rank holds in the end (of a reduce-scatter: in the beginning).
         ranks: p.
-        axes: d, of a torus; 1 otherwise.
         bandwidth: B, of one rank in one direction.
         latency: α, of one step.
         hosts: H, that the ranks sit in; 1 where one host holds all.
@@ -132,14 +125,14 @@ def all_gather(
         ramp_size: g, at which half of it is lost.
 
     References:
-        `torus_all_gather` and `startup`; NCCL gathers and scatters by rings (NVIDIA, NCCL, src/graph/tuning.cc).
+        `ring_all_gather` and `startup`; NCCL gathers and scatters by rings (NVIDIA, NCCL, src/graph/tuning.cc).
 
-    >>> library = dict(axes=1, hosts=1, setup=5e-6, ramp=0.0, ramp_size=0.0)
+    >>> library = dict(hosts=1, setup=5e-6, ramp=0.0, ramp_size=0.0)
     >>> round(float(all_gather(size=8e9, ranks=8, bandwidth=100e9, latency=0.0, **library)), 9)
     0.070005
     """
     wire = (np.asarray(ranks) - 1) / ranks * size
-    ring = torus_all_gather(size=size, ranks=ranks, axes=axes, bandwidth=bandwidth, latency=latency)
+    ring = ring_all_gather(size=size, ranks=ranks, bandwidth=bandwidth, latency=latency)
     fills = np.maximum(_hops(hosts) / 2, 1)
     return ring + startup(wire=wire, fills=fills, setup=setup, ramp=ramp, ramp_size=ramp_size)
 

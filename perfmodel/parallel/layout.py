@@ -46,6 +46,11 @@ class Group:
         row = np.clip(np.asarray(devices) // self.stride, 1, np.asarray(self.size) / self.rows)
         return row, np.clip(np.asarray(devices) // self.apart, 1, self.rows)
 
+    def inside(self, devices: Count) -> Group:
+        """The part of the group inside such a unit."""
+        row, rows = self.within(devices)
+        return Group(row * rows, self.stride, rows, self.apart, self.job)
+
 
 @dataclass(frozen=True, slots=True)
 class Layout:

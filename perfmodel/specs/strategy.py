@@ -22,6 +22,9 @@ Grain = Literal["primitive", "separate", "chains", "merged"]
 Schedule = Annotated[Literal["1f1b", "gpipe"], KeepOrigin]
 Sync = Literal["all-reduce", "parameter-server", "peer-to-peer"]
 Overlap = Literal["none", "backward"]
+Algorithm = Literal[
+    "fastest", "ring", "tree", "halving-doubling", "direct", "chained-tree", "hierarchical", "in-network"
+]
 ORDER = ("tp", "cp", "ep", "dp", "pp")
 """Degrees of parallelism in the order in which ranks are numbered, innermost first."""
 MapLayout = Annotated[Literal["channels-first", "channels-last"], KeepOrigin]
@@ -122,6 +125,8 @@ class Strategy(Spec):
     """Order of forward and backward passes in the pipeline."""
     sync: Annotated[Sync, KeepOrigin] = "all-reduce"
     """How replicas agree on their gradients: among themselves by all-reduce, through servers, or each with every other."""
+    collective: Annotated[Algorithm, KeepOrigin] = "fastest"
+    """Algorithm of the all-reduce among replicas: the one that the library would take, or a fixed one."""
     servers: Servers | None = None
     """Of the parameter-server protocol; other protocols have none."""
     gradient_overlap: Overlap = "backward"

@@ -21,9 +21,9 @@ def synchronise(replicas: Replicas) -> Synchronisation:
     """
     strategy, layout, message = replicas.strategy, replicas.layout, replicas.message
     gradient, weight, shards = replicas.gradient, replicas.weight, layout.shards
-    whole = message("gradient all-reduce", "all-reduce", gradient, layout.replicas)
+    whole = message("gradient all-reduce", "all-reduce", gradient, layout.replicas, strategy.collective)
     scatter = message("gradient reduce-scatter", "reduce-scatter", gradient, shards)
-    between = message("gradient all-reduce", "all-reduce", gradient / shards.size, layout.across)
+    between = message("gradient all-reduce", "all-reduce", gradient / shards.size, layout.across, strategy.collective)
     gather = message("weight all-gather", "all-gather", weight, shards)
 
     def by_layer(name: str, collective: Collective, size: Bytes) -> Part:

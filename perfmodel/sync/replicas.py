@@ -66,9 +66,9 @@ class Replicas:
         """Of one device, in the copy that computes."""
         return self.parameters * self.state.weight
 
-    def message(self, name: str, collective: Collective, size: Bytes, group: Group) -> Part:
+    def message(self, name: str, collective: Collective, size: Bytes, group: Group, algorithm: str = "fastest") -> Part:
         """One collective among replicas."""
-        return exchange(Message(name, collective, size, group), self.hardware.network, KIND)
+        return exchange(Message(name, collective, size, group), self.hardware.network, KIND, algorithm=algorithm)
 
     def inside_hosts(self, ports: Ports, collective: Collective, size: Bytes) -> tuple[Part, ...]:
         """Among the devices of each host, and the copy of each one's part from or to the host's memory."""

@@ -26,8 +26,6 @@ from perfmodel.formulas.collectives_layered import (
     chained_tree_all_reduce,
     hierarchical_all_reduce,
     in_network_all_reduce,
-    torus_all_gather,
-    torus_all_reduce,
 )
 
 LINK = {"bandwidth": 10e9, "latency": 2e-6}
@@ -88,7 +86,6 @@ def test_ring_all_gather_walked(ranks: int, size: float) -> None:
 @given(size=SIZES)
 def test_one_rank_is_free(size: float) -> None:
     assert [float(call(size=size, ranks=1, **LINK)) for call in FLAT] == [0] * len(FLAT)
-    assert float(torus_all_reduce(size=size, ranks=1, axes=3, **LINK)) == 0
     assert float(hierarchical_all_reduce(size=size, near=1, middle=1, far=1, **LEVELS)) == 0
     assert float(chained_tree_all_reduce(size=size, ranks=1, hosts=1, **HOSTS)) == 0
 
@@ -113,16 +110,6 @@ def test_small_messages_take_as_many_steps_as_the_algorithm_says() -> None:
         chain_broadcast: 1023, tree_broadcast: 10, in_network_all_reduce: 1,
     }  # fmt: skip
     assert {call: round(float(call(**many, **LINK)) / LINK["latency"]) for call in steps} == steps
-
-
-@given(size=SIZES, ranks=RANKS)
-def test_a_torus_of_one_axis_is_a_ring(size: float, ranks: int) -> None:
-    assert torus_all_reduce(size=size, ranks=ranks, axes=1, **LINK) == pytest.approx(
-        ring_all_reduce(size=size, ranks=ranks, **LINK), rel=1e-12
-    )
-    assert torus_all_gather(size=size, ranks=ranks, axes=1, **LINK) == pytest.approx(
-        ring_all_gather(size=size, ranks=ranks, **LINK), rel=1e-12
-    )
 
 
 @given(size=SIZES, near=st.integers(1, 16), middle=st.integers(1, 16), far=st.integers(1, 16))

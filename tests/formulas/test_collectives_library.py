@@ -23,7 +23,7 @@ RING = {"bandwidth": 300e9, "latency": 1e-6}
 START = {"setup": 5e-6, "ramp": 30e-6, "ramp_size": 5e6}
 PAIR = {"setup": 5e-6, "handshake": 6e-6, "eager": 3e4}
 HOST: dict[str, Any] = {
-    "axes": 1, "hosts": 1, "inner_bandwidth": 300e9, "inner_latency": 1e-6, "outer_bandwidth": 1.0, "outer_latency": 0.0,
+    "hosts": 1, "inner_bandwidth": 300e9, "inner_latency": 1e-6, "outer_bandwidth": 1.0, "outer_latency": 0.0,
     "switch_bandwidth": 0.0,
 }  # fmt: skip
 CLUSTER = HOST | {"outer_bandwidth": 300e9, "outer_latency": 8e-6}
@@ -38,7 +38,7 @@ def reduced(size: float, ranks: int, **changed: Any) -> float:
 def test_one_rank_is_free(size: float) -> None:
     one: dict[str, Any] = {"size": size, "ranks": 1}
     assert reduced(size, 1) == reduced(size, 1, switch_bandwidth=200e9) == 0
-    assert float(all_gather(**one, axes=1, hosts=1, **RING, **START)) == 0
+    assert float(all_gather(**one, hosts=1, **RING, **START)) == 0
     assert float(broadcast(**one, hosts=1, **RING, **START)) == 0
     sides = {"near_bandwidth": 300e9, "far_bandwidth": 1.0, "latency": 1e-6, "post": 1e-6}
     assert float(all_to_all(**one, near=1, imbalance=2, **sides, **PAIR)) == 0
