@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any
 from perfmodel.reporting.report import Report, Section
 from perfmodel.reporting.text import quantity
 
+PRINTED = 1e-4
+"""A tolerance below this is that of the printed digits, which the value shows."""
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -53,7 +56,7 @@ def _expected(result: Result) -> str:
     check = result.check
     if check.value is not None:
         value = check.value if isinstance(check.value, tuple) else (check.value,)
-        within = f" (within {100 * check.tolerance:.3g} %)" if check.tolerance else ""
+        within = f" (within {100 * check.tolerance:.3g} %)" if check.tolerance > PRINTED else ""
         return _numbers(value, check.unit) + within
     ends = [
         f"{word} {end:.4g}"
