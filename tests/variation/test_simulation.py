@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import perfmodel
+from perfmodel.library import find
+from perfmodel.variation.apply import vary
 
 if TYPE_CHECKING:
     from perfmodel.variation.simulate import Drawn
@@ -156,3 +158,31 @@ class TestLimits:
         assert best.samples_per_second > plain.samples_per_second
         assert best.waiting is not None
         assert 0 < best.waiting.counted < 1
+
+
+class TestPublished:
+    """ResNet-50 for MXNet on the DGX-2, images per second on 1 to 16 devices (NVIDIA DeepLearningExamples@729963d)."""
+
+    @pytest.mark.parametrize(
+        ("precision", "throughputs", "within"),
+        [
+            ("fp32", {1: 417, 2: 821, 4: 1623, 8: 3223, 16: 6338}, 0.01),
+            ("fp16", {1: 1492, 2: 2935, 4: 5726, 8: 11368, 16: 21484}, 0.065),
+        ],
+    )
+    def test_what_weak_scaling_loses(self, precision: str, throughputs: dict[int, int], within: float) -> None:
+        """The preset was fitted to rows like those of fp32; those of fp16 were held apart, and the last loses twice as much."""
+        preset = find("variations", "jitter-weak-scaling")
+        batch = 128 if precision == "fp32" else 256
+        for devices, throughput in throughputs.items():
+            lost = throughputs[1] * devices / throughput
+            plain: Any = perfmodel.predict(
+                "resnet-50", "dgx-2", strategy="mxnet", devices=devices, batch=batch * devices, microbatch=batch,
+                precision=precision,
+            )  # fmt: skip
+            one: Any = perfmodel.predict(
+                "resnet-50", "dgx-2", strategy="mxnet", batch=batch, microbatch=batch, precision=precision
+            )
+            found = vary(plain, preset).step_time / one.step_time
+            assert found == pytest.approx(lost, abs=within), precision
+            assert abs(found - lost) <= abs(plain.step_time / one.step_time - lost) + 1e-3
