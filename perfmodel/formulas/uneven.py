@@ -141,3 +141,49 @@ def useful_share(*, workers: Count, overhead: Count) -> Count:
     0.7857
     """
     return (1 + overhead) / (1 + workers * overhead)
+
+
+def busiest_expert(*, tokens: Count, experts: Count) -> Count:
+    r"""Expected tokens of the expert with most over the mean, when a router without preferences sends each at random.
+
+    .. math:: f = 1 + \sqrt{\frac{E}{n}} \, E[\max_{i \le E} Z_i]
+
+    Args:
+        tokens: n, that are routed, each counted as often as it has experts.
+        experts: E.
+
+    Assumes many tokens for each expert, so that counts are nearly normal; Z are standard normal deviates.
+
+    References:
+        Derived: counts of mean n/E that add up to n differ from one another as independent ones of variance n/E do. The least
+        imbalance that any unbiased router has.
+
+    >>> round(float(busiest_expert(tokens=32768.0, experts=64)), 4)
+    1.1036
+    """
+    from perfmodel.formulas.order_statistics import normal_kth
+
+    spread = np.sqrt(np.asarray(experts, dtype=float) / tokens)
+    return 1 + spread * normal_kth(waited=experts, dropped=0, mean=0.0, deviation=1.0)
+
+
+def settling_imbalance(*, first: Count, last: Count, steps: Count, settling: Count) -> Count:
+    r"""Mean imbalance of experts over a training in which the router learns to balance.
+
+    .. math:: \bar f = f_1 + (f_0 - f_1) \frac{s}{n} \left(1 - e^{-n/s}\right)
+
+    Args:
+        first: f₀, of the first steps, busiest over mean.
+        last: f₁, that it settles at.
+        steps: n, of the training.
+        settling: s, steps in which the difference falls to 1/e.
+
+    References:
+        Derived, the mean of an exponential decay; that imbalance is largest at the beginning and settles is an assumption
+        about the router, to be replaced by its log.
+
+    >>> round(float(settling_imbalance(first=2.0, last=1.1, steps=10000, settling=500)), 4)
+    1.145
+    """
+    share = np.asarray(settling, dtype=float) / steps
+    return last + (first - last) * share * -np.expm1(-1 / share)

@@ -11,6 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfmodel.errors import InputError
+from perfmodel.formulas.uneven import busiest_expert, settling_imbalance
+from perfmodel.variation.idle import Idle, side_work
 from perfmodel.variation.lengths import Lengths
 from perfmodel.variation.packing import balanced, context_degrees, in_turn, pack, waiting
 
@@ -114,3 +116,31 @@ class TestBalance:
     def test_context_degrees(self) -> None:
         values = np.array([1, 4096, 4097, 2**21])
         assert context_degrees(values, 4096).tolist() == [1, 1, 2, 512]
+
+
+class TestExperts:
+    @pytest.mark.parametrize(("tokens", "experts"), [(4096, 8), (32768, 64), (131072, 256)])
+    def test_the_busiest_against_draws(self, tokens: int, experts: int) -> None:
+        """Counts of few tokens lean to the right, which normal ones do not: half a percent is allowed for it."""
+        drawn = np.random.default_rng(2).multinomial(tokens, np.full(experts, 1 / experts), size=2000).max(axis=1)
+        found = float(busiest_expert(tokens=tokens, experts=experts))
+        assert found == pytest.approx(drawn.mean() * experts / tokens, rel=0.005)
+
+    def test_one_expert_has_all(self) -> None:
+        assert float(busiest_expert(tokens=100, experts=1)) == 1
+
+    @given(first=st.floats(1, 4), last=st.floats(1, 4), settling=st.floats(1, 1e6))
+    def test_the_mean_lies_between(self, first: float, last: float, settling: float) -> None:
+        found = float(settling_imbalance(first=first, last=last, steps=1000, settling=settling))
+        assert min(first, last) - 1e-9 <= found <= max(first, last) + 1e-9
+
+    def test_limits_of_settling(self) -> None:
+        assert float(settling_imbalance(first=2.0, last=1.0, steps=1000, settling=1e9)) == pytest.approx(2.0, rel=1e-5)
+        assert float(settling_imbalance(first=2.0, last=1.0, steps=1e9, settling=10)) == pytest.approx(1.0, rel=1e-5)
+
+
+def test_side_work_takes_the_stages_that_have_room() -> None:
+    stages = [Idle(i, None, None, None, None, 2.0, 0.4, 1e9 * (i + 1)) for i in range(4)]
+    assert side_work(stages, 0.0) == 8.0
+    assert side_work(stages, 2.5e9) == 4.0
+    assert side_work(stages, 5e9) == 0.0
