@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from perfmodel.variation.varied import Varied, Waiting
 
 DAY = 86400.0
+SAME = 1e-8
+"""Relative difference that is rounding, where nothing varies."""
 
 
 def variation_record(prediction: Varied) -> dict[str, Any]:
@@ -29,7 +31,7 @@ def variation_record(prediction: Varied) -> dict[str, Any]:
         waiting = prediction.waiting
         made["stragglers"] = {
             "name": waiting.name, "compute_factor": waiting.compute_factor,
-            "communication_factor": waiting.communication_factor, "delay": waiting.delay,
+            "communication_factor": waiting.communication_factor, "machine_factor": waiting.machine_factor, "delay": waiting.delay,
             "deviation": waiting.deviation, "counted": waiting.counted,
             "mitigation": [{**plan.record(), "share": part} for plan, part in waiting.plans],
         }  # fmt: skip
@@ -59,6 +61,8 @@ def variation_sections(prediction: Varied) -> Iterator[Section]:
 def _waiting(prediction: Varied, waiting: Waiting) -> Iterator[tuple[str, str]]:
     yield "slowest device", f"{waiting.compute_factor:.4g} x the predicted time of computing"
     yield "slowest messages", f"{waiting.communication_factor:.4g} x the predicted time of messages"
+    if waiting.machine_factor != 1:
+        yield "unequal machines", f"{waiting.machine_factor:.4g} x the predicted time of computing, before any delay"
     before = prediction.step_time - waiting.delay
     sign = "-" if waiting.delay < 0 else ""
     yield (
@@ -104,7 +108,8 @@ def _reliability(r: Reliability) -> Iterator[tuple[str, str]]:
 
 def _simulated(prediction: Varied, simulation: Simulation) -> Iterator[tuple[str, ...]]:
     def row(name: str, drawn: Drawn, closed: float, shown: Any) -> tuple[str, ...]:
-        apart = abs(drawn.mean - closed) / drawn.error if drawn.error > 0 else 0.0
+        difference = abs(drawn.mean - closed)
+        apart = difference / drawn.error if difference > SAME * closed and drawn.error > 0 else 0.0
         return name, shown(drawn.mean), shown(drawn.error), shown(closed), f"{apart:.1f} errors"
 
     if simulation.step_time is not None:

@@ -77,9 +77,10 @@ def _simulated(prediction: Prediction, made: Varied, section: Stragglers | None,
     jobs = []
     if section is not None and made.waiting is not None:
         compute, messages = _phases(prediction, section)
+        unequal = slowed(prediction.tree, made.waiting.machine_factor)
         jobs = [
             Job(
-                base_of(loaded(_unequal(prediction, section), plan.load, plan.reduction)),
+                base_of(loaded(unequal, plan.load, plan.reduction)),
                 plan,
                 share,
                 compute,
@@ -105,25 +106,24 @@ def _phases(prediction: Prediction, section: Stragglers) -> tuple[Phase, Phase]:
     return Phase(section.compute, shape), Phase(section.communication, shape)
 
 
-def _unequal(prediction: Prediction, section: Stragglers) -> Part:
-    """The step on machines of several speeds, before any delay."""
+def _machine_factor(prediction: Prediction, section: Stragglers) -> float:
+    """Time of computing on machines of several speeds over that on those of the hardware file."""
     machines = section.machines
     if machines is None:
-        return prediction.tree
+        return 1.0
     speeds = [float(speed) for speed in machines.speeds]
+    threads = None if machines.threads is None else int(machines.threads)
     try:
-        factor = slowdown(
-            speeds, int(prediction.layout.dp), balance=str(machines.balance), threads=None if machines.threads is None else int(machines.threads)
-        )  # fmt: skip
+        return slowdown(speeds, int(prediction.layout.dp), balance=str(machines.balance), threads=threads)
     except ValueError as error:
         place = place_of(machines.threads, Place("stragglers.machines"))
         raise InputError([Problem(place, "stragglers.machines.threads", str(error))]) from None
-    return slowed(prediction.tree, factor)
 
 
 def _delayed(prediction: Varied, section: Stragglers, name: str) -> Varied:
     compute, messages = _phases(prediction, section)
-    unequal = _unequal(prediction, section)
+    factor = _machine_factor(prediction, section)
+    unequal = slowed(prediction.tree, factor)
     if section.mitigation is None:
         outcomes = [(_all(unequal, compute, messages), Plan("none", compute.shape.replicas), 1.0)]
     else:
@@ -132,7 +132,7 @@ def _delayed(prediction: Varied, section: Stragglers, name: str) -> Varied:
     trees = tuple(one.tree if share == 1 else Repeat("phase", one.tree, share) for one, _, share in outcomes)
     tree = trees[0] if len(trees) == 1 else Serial("phases", trees)
     waiting = Waiting(
-        name, compute.slowest, messages.slowest, float(duration(tree)) - prediction.step_time, deviation,
+        name, compute.slowest, messages.slowest, factor, float(duration(tree)) - prediction.step_time, deviation,
         counted=sum(share * one.counted for one, _, share in outcomes),
         plans=tuple((plan, share) for _, plan, share in outcomes),
     )  # fmt: skip

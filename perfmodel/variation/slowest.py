@@ -69,6 +69,8 @@ class Phase:
     @cached_property
     def slowest(self) -> float:
         """Expected factor of the slowest device of all."""
+        if not self.parts:
+            return 1.0
         if self._alone is not None:
             return self._alone.kth(self.shape.devices, 0) + self.everywhere[0]
         return self._everyone.mean + self.everywhere[0]
@@ -76,7 +78,7 @@ class Phase:
     @cached_property
     def deviation(self) -> float:
         """Standard deviation of that factor from step to step, what all share left out."""
-        return self._everyone.deviation()
+        return self._everyone.deviation() if self.parts else 0.0
 
     @cached_property
     def stage(self) -> float:

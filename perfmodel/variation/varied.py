@@ -21,6 +21,8 @@ class Waiting:
     compute_factor: float
     """Expected time of the slowest device over the predicted one."""
     communication_factor: float
+    machine_factor: float
+    """Time of computing on machines of several speeds over the predicted one, before any delay."""
     delay: float
     """Expected, for each step."""
     deviation: float
