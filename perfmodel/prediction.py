@@ -38,7 +38,7 @@ COMMUNICATION = (
     "server",
 )
 """Kinds of terms that are messages."""
-IDLE = (*COMMUNICATION, "bubble", "host")
+IDLE = (*COMMUNICATION, "bubble", "host", "stragglers")
 """Kinds of terms in which no kernel runs."""
 
 
@@ -235,8 +235,10 @@ def processor_of(workload: Workload, hardware: Hardware, strategy: Strategy) -> 
 
 def stage_of(work: Work, processor: Processor, hardware: Hardware, strategy: Strategy, layout: Layout) -> Stage:
     """The passes of one microbatch, priced."""
-    share, traffic = work.share, work.state.accumulate_traffic
-    passes = Passes(processor, hardware.network, strategy.recompute, traffic, strategy.framework)
+    share, state = work.share, work.state
+    passes = Passes(
+        processor, hardware.network, strategy.recompute, state.accumulate_traffic, state.epilogue_traffic, strategy.framework
+    )  # fmt: skip
     return Stage(
         body_forward=passes.forward(share.body),
         body_backward=passes.backward(share.body),
