@@ -46,11 +46,8 @@ class TestGroup:
         assert group((1.0, 1.0, True), (9.0, 2.0, True)).ratio_error is None
 
     def test_one_layout_measured_twice_is_one(self) -> None:
-        runs = [
-            TOOL.Run("a", 1.0, 2.0, True, (1,)),
-            TOOL.Run("b", 3.0, 2.0, True, (1,)),
-            TOOL.Run("c", 5.0, 4.0, True, (2,)),
-        ]
+        measured = {"a": (1.0, 2.0, 1), "b": (3.0, 2.0, 1), "c": (5.0, 4.0, 2)}
+        runs = [TOOL.Run(name, m, p, fits=True, layout=(n,)) for name, (m, p, n) in measured.items()]
         assert [(run.id, run.measured) for run in TOOL.merged(runs)] == [("a", 2.0), ("c", 5.0)]
 
 
