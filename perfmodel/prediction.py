@@ -18,7 +18,7 @@ from perfmodel.graph.flops import Convention, model_flops, recomputed_flops
 from perfmodel.parallel import Group, Layout, Message, arrange, divide
 from perfmodel.parallel.sharded_state import state_of
 from perfmodel.schedule import Stage, step
-from perfmodel.sync import Replicas, synchronise
+from perfmodel.sync import Replicas, Synchronisation, synchronise
 from perfmodel.timeline import Part, Repeat, Serial, duration, leaves
 
 if TYPE_CHECKING:
@@ -53,6 +53,10 @@ class Prediction:
     """What one device has of the graph."""
     state: State
     """Bytes for each parameter."""
+    stage: Stage
+    """Passes of one microbatch."""
+    sync: Synchronisation
+    """What replicas exchange."""
     tree: Part
 
     @cached_property
@@ -212,14 +216,16 @@ def predict_layout(workload: Workload, hardware: Hardware, strategy: Strategy, l
         stage_parameters(share, first=layout.pp == 1, last=True),
     )
     sync = synchronise(Replicas(parameters, share.tied, share.layers, state, layout, hardware, strategy))
+    stage = _stage(share, layout, passes, strategy)
     tree = step(
-        _stage(share, layout, passes, strategy),
+        stage,
         layout,
         sync,
         overlap=strategy.gradient_overlap == "backward",
         slowdown=processor.slowdown,
+        schedule=strategy.schedule,
     )
-    return Prediction(workload, hardware, strategy, layout, graph, share, state, tree)
+    return Prediction(workload, hardware, strategy, layout, graph, share, state, stage, sync, tree)
 
 
 def _stage(share: Share, layout: Layout, passes: Passes, strategy: Strategy) -> Stage:

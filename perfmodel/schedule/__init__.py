@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from perfmodel.schedule.one_f_one_b import Stage, step
+from perfmodel.schedule.step import Stage, step
+from perfmodel.schedule.table import SCHEDULES, Schedule
 
-__all__ = ["Stage", "step"]
+__all__ = ["SCHEDULES", "Schedule", "Stage", "step"]
