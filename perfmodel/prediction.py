@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfmodel.cost.capacity import Footprint, footprint, stage_parameters
+from perfmodel.cost.capacity import Footprint, footprint, fullest_parameters
 from perfmodel.cost.compute import Processor
 from perfmodel.cost.interval import interval
 from perfmodel.cost.outcome import energy, step_cost
@@ -211,10 +211,7 @@ def predict_layout(workload: Workload, hardware: Hardware, strategy: Strategy, l
     state = state_of(workload, strategy)
     processor = Processor(hardware.device, workload.training.precision, strategy.attention)
     passes = Passes(processor, hardware.network, strategy.recompute, state.accumulate_traffic, strategy.framework)
-    parameters = np.maximum(
-        stage_parameters(share, first=True, last=layout.pp == 1),
-        stage_parameters(share, first=layout.pp == 1, last=True),
-    )
+    parameters = fullest_parameters(share, layout, strategy.schedule)
     sync = synchronise(Replicas(parameters, share.tied, share.layers, state, layout, hardware, strategy))
     stage = _stage(share, layout, passes, strategy)
     tree = step(

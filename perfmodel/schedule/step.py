@@ -73,24 +73,23 @@ def step(
         slowdown: of computing and of messages that run at the same time.
         schedule: order of the passes.
     """
-    each = SCHEDULES[schedule].every_microbatch
+    each, once = SCHEDULES[schedule].every_microbatch, schedule == "breadth-first"
     every = sync.gradients if each and overlap else ()
-    forward = beside("forward", stage.body_forward, sync.forward, slowdown)
-    backward = beside("backward", stage.body_backward, (*sync.backward, *every), slowdown)
-    one = Microbatch(forward, backward, (*sync.exposed, *stage.sends), slowdown)
+    forward = beside("forward", stage.body_forward, () if once else sync.forward, slowdown)
+    backward = beside("backward", stage.body_backward, (*(() if once else sync.backward), *every), slowdown)
+    one = Microbatch(forward, backward, (*(() if once else sync.exposed), *stage.sends), slowdown)
     microbatches = layout.microbatches
-    first, last = duration(stage.prologue), duration(stage.epilogue)
-    alone, first_larger = np.asarray(layout.pp) == 1, np.asarray(first) >= last
+    embeddings, heads = _ends(stage, layout, schedule)
     hidden = sync.gradients if overlap and not each else ()
     updates = microbatches if each else 1
     return Serial("step", (
-        *_passes(one, layout, schedule),
+        *(_stretches(one, layout, sync) if once else _passes(one, layout, schedule)),
         forward,
         beside("last backward", backward, hidden, slowdown),
         *one.other,
         *(() if overlap else _repeated("exchange", sync.gradients, updates)),
-        Repeat("embedding", stage.prologue, _times(alone | first_larger, microbatches)),
-        Repeat("head", stage.epilogue, _times(alone | ~first_larger, microbatches)),
+        Repeat("embedding", stage.prologue, embeddings),
+        Repeat("head", stage.epilogue, heads),
         SCHEDULES[schedule].bubble(costs(one, layout, schedule)),
         *_repeated("update", sync.after, updates),
     ))  # fmt: skip
@@ -122,6 +121,14 @@ def _passes(one: Microbatch, layout: Layout, schedule: Schedule) -> tuple[Part, 
     return *again, Repeat("microbatches", one.alone, layout.microbatches - 1)
 
 
+def _stretches(one: Microbatch, layout: Layout, sync: Synchronisation) -> tuple[Part, ...]:
+    """All microbatches but the last, where each weight is gathered, and each gradient scattered, once for all of them."""
+    count = layout.microbatches - 1
+    forward = beside("forward passes", Repeat("forward", one.forward, count), sync.forward, one.slowdown)
+    backward = beside("backward passes", Repeat("backward", one.backward, count), sync.backward, one.slowdown)
+    return forward, backward, *sync.exposed, *(Repeat("sends", part, count) for part in one.other)
+
+
 def beside(name: str, part: Part, messages: tuple[Part, ...], slowdown: Number) -> Part:
     """``part`` with messages that travel at the same time, one after the other."""
     return Overlap(name, (part, Serial(f"{name} messages", messages)), slowdown) if messages else part
@@ -132,5 +139,12 @@ def _repeated(name: str, parts: tuple[Part, ...], count: Count) -> tuple[Part, .
     return parts if np.ndim(count) == 0 and count == 1 else tuple(Repeat(name, part, count) for part in parts)
 
 
-def _times(every: Count, microbatches: Count) -> Count:
-    return np.where(every, microbatches, 1)
+def _ends(stage: Stage, layout: Layout, schedule: Schedule) -> tuple[Count, Count]:
+    """How often the fullest stage passes the embedding and the head."""
+    microbatches = layout.microbatches
+    if schedule == "dual-pipe":  # both ends have both, each for the microbatches of one direction
+        return microbatches / 2, microbatches / 2
+    # in a V the first stage has both
+    both = np.asarray(layout.pp) == 1 if schedule != "zero-bubble-v" else np.asarray(True)  # noqa: FBT003 - a mask
+    first_larger = np.asarray(duration(stage.prologue)) >= duration(stage.epilogue)
+    return np.where(both | first_larger, microbatches, 1), np.where(both | ~first_larger, microbatches, 1)
