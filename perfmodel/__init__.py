@@ -19,12 +19,14 @@ if TYPE_CHECKING:
         explain,
         list_items,
         operators,
+        plot_pipeline,
         plot_roofline,
         predict,
         report,
         show,
         validate,
         validate_tables,
+        write_timeline,
     )
     from perfmodel.errors import InputError, PerfModelError
 
@@ -40,12 +42,14 @@ __all__ = [
     "explain",
     "list_items",
     "operators",
+    "plot_pipeline",
     "plot_roofline",
     "predict",
     "report",
     "show",
     "validate",
     "validate_tables",
+    "write_timeline",
 ]
 
 

@@ -31,8 +31,8 @@ class Validation:
 
 
 __all__ = [
-    "calibrate_collectives", "calibrate_ops", "check", "compare", "compare_reports", "explain", "list_items", "operators", "plot_roofline", "predict", "report", "show", "validate",
-    "validate_tables",
+    "calibrate_collectives", "calibrate_ops", "check", "compare", "compare_reports", "explain", "list_items", "operators", "plot_pipeline", "plot_roofline", "predict", "report", "show", "validate",
+    "validate_tables", "write_timeline",
 ]  # fmt: skip
 
 
@@ -83,6 +83,21 @@ def plot_roofline(prediction: Prediction, path: str | Path) -> None:
 
     plots.require_picture(_path(path))
     plots.plot_roofline(prediction, _path(path))
+
+
+def plot_pipeline(prediction: Prediction, path: str | Path) -> None:
+    """Draw the passes of each stage over time; raises InputError where no picture can be written."""
+    from perfmodel.reporting import pipeline_plot, plots
+
+    plots.require_picture(_path(path), "--plot-pipeline")
+    pipeline_plot.plot_pipeline(prediction, _path(path))
+
+
+def write_timeline(prediction: Prediction, path: str | Path) -> None:
+    """Write the step as a trace for Perfetto or Chrome; raises InputError where it cannot be written."""
+    from perfmodel.reporting import timeline
+
+    timeline.write_timeline(prediction, _path(path))
 
 
 def explain(prediction: Prediction, term: str | None = None) -> Report:

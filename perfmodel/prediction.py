@@ -17,7 +17,8 @@ from perfmodel.graph import expand
 from perfmodel.graph.flops import Convention, model_flops, recomputed_flops
 from perfmodel.parallel import Group, Layout, Message, arrange, divide
 from perfmodel.parallel.sharded_state import state_of
-from perfmodel.schedule import Stage, step
+from perfmodel.schedule import SCHEDULES, Stage, step
+from perfmodel.schedule.replay import Replay, replay
 from perfmodel.sync import Replicas, Synchronisation, synchronise
 from perfmodel.timeline import Part, Repeat, Serial, duration, leaves
 
@@ -68,6 +69,15 @@ class Prediction:
     def step_time(self) -> float:
         """Of one optimiser step over the global batch."""
         return float(duration(self.tree))
+
+    @cached_property
+    def replay(self) -> Replay:
+        """The step played pass by pass, every stage with its own time."""
+        return replay(
+            self.stage, self.layout, self.sync, schedule=SCHEDULES[self.strategy.schedule],
+            overlap=self.strategy.gradient_overlap == "backward",
+            slowdown=Processor(self.hardware.device, self.workload.training.precision).slowdown,
+        )  # fmt: skip
 
     @cached_property
     def terms(self) -> tuple[tuple[Term, float, float], ...]:
@@ -220,7 +230,7 @@ def predict_layout(workload: Workload, hardware: Hardware, strategy: Strategy, l
         sync,
         overlap=strategy.gradient_overlap == "backward",
         slowdown=processor.slowdown,
-        schedule=strategy.schedule,
+        schedule=SCHEDULES[strategy.schedule],
     )
     return Prediction(workload, hardware, strategy, layout, graph, share, state, stage, sync, tree)
 

@@ -47,6 +47,8 @@ def _common(
 def predict(
     workload: WorkloadName, hardware: HardwareName, job: JobOptions,
     plot: Annotated[Path | None, typer.Option("--plot", metavar="PNG", help="Draw the kernels under the roofline.")] = None,
+    plot_pipeline: Annotated[Path | None, typer.Option("--plot-pipeline", metavar="PNG", help="Draw the passes of each stage over time.")] = None,
+    timeline: Annotated[Path | None, typer.Option("--timeline", metavar="JSON", help="Write the step as a trace for Perfetto or Chrome.")] = None,
     *,
     ops: Annotated[bool, typer.Option("--ops", help="List the kernels by time, with their place under the roofline.")] = False,
     form: FormatName = "table", output: OutputFile = None,
@@ -60,6 +62,10 @@ def predict(
     prediction = api.predict(workload, hardware, strategy=job.strategy, sets=job.sets, **job.settings)
     if plot is not None:
         api.plot_roofline(prediction, plot)
+    if plot_pipeline is not None:
+        api.plot_pipeline(prediction, plot_pipeline)
+    if timeline is not None:
+        api.write_timeline(prediction, timeline)
     write(api.operators(prediction) if ops else api.report(prediction), form, output)
     if not prediction.fits:
         raise typer.Exit(FAILED)

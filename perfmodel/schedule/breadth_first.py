@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perfmodel.formulas.pipeline import breadth_first_bubble
-from perfmodel.schedule import passes
+from perfmodel.schedule.passes import arranged, forward_pass, whole_backward
 from perfmodel.timeline import Term, term
 
 if TYPE_CHECKING:
@@ -22,10 +22,10 @@ def order(stages: int, chunks: int, microbatches: int) -> Order:
 
     def slots(stage: int) -> Iterator[Slot]:
         positions = [chunk * stages + stage for chunk in range(chunks)]
-        yield from (passes.forward(k, at) for at in positions for k in range(microbatches))
-        yield from (passes.whole(k, at) for at in reversed(positions) for k in range(microbatches))
+        yield from (forward_pass(k, at) for at in positions for k in range(microbatches))
+        yield from (whole_backward(k, at) for at in reversed(positions) for k in range(microbatches))
 
-    return passes.order(map(slots, range(stages)))
+    return arranged(map(slots, range(stages)))
 
 
 def bubble(costs: Costs) -> Term:

@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perfmodel.formulas.pipeline import decoupled_backward_bubble
-from perfmodel.schedule import passes
-from perfmodel.schedule.passes import Pass
+from perfmodel.schedule.passes import Pass, arranged, forward_pass, whole_backward
 from perfmodel.timeline import Term, term
 
 if TYPE_CHECKING:
@@ -27,11 +26,11 @@ def order(stages: int, chunks: int, microbatches: int) -> Order:
         delay = stages - stage - 1
         for k in range(total + delay):
             if k < total:
-                yield passes.forward(k, stage)
+                yield forward_pass(k, stage)
             if k >= delay:
-                yield passes.whole(k - delay, stage)
+                yield whole_backward(k - delay, stage)
 
-    return passes.order(map(slots, range(stages)))
+    return arranged(map(slots, range(stages)))
 
 
 def waits(each: Pass, stages: int) -> tuple[Pass, ...]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from perfmodel.formulas.split_backward import dual_pipe_bubble
-from perfmodel.schedule import passes
+from perfmodel.schedule.passes import arranged, backward_pass, forward_pass, weight_pass, whole_backward
 from perfmodel.timeline import Term, term
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def order(stages: int, chunks: int, microbatches: int) -> Order:
     """
     if stages % 2 or microbatches % 2 or microbatches < 2 * stages or chunks != 1:
         raise ValueError("DualPipe needs even stages of one chunk, and an even number of at least 2 p microbatches")
-    return passes.order(_device(device, stages, microbatches) for device in range(stages))
+    return arranged(_device(device, stages, microbatches) for device in range(stages))
 
 
 def paired(stages: Count, microbatches: Count) -> Count:
@@ -56,7 +56,7 @@ class _Made:
 
     def _next_forward(self, way: int) -> Slot:
         self.forwards[way] += 1
-        return passes.forward(*self.place(way, self.forwards[way] - 1))
+        return forward_pass(*self.place(way, self.forwards[way] - 1))
 
     def _next_backward(self, way: int) -> tuple[int, int]:
         self.backwards[way] += 1
@@ -67,15 +67,15 @@ class _Made:
 
     def backward(self, way: int, *, split: bool = False) -> None:
         place = self._next_backward(way)
-        self.slots.append(passes.backward(*place) if split else passes.whole(*place))
+        self.slots.append(backward_pass(*place) if split else whole_backward(*place))
         self.late.extend([place] * split)
 
     def weight(self) -> None:
-        self.slots.append(passes.weight(*self.late.popleft()))
+        self.slots.append(weight_pass(*self.late.popleft()))
 
     def pair(self, way: int) -> None:
         """Forward of one way beside backward of the other."""
-        self.slots.append((*self._next_forward(way), *passes.whole(*self._next_backward(1 - way))))
+        self.slots.append((*self._next_forward(way), *whole_backward(*self._next_backward(1 - way))))
 
 
 def _device(device: int, stages: int, microbatches: int) -> list[Slot]:

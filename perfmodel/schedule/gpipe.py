@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perfmodel.formulas.pipeline import one_f_one_b_bubble
-from perfmodel.schedule import passes
+from perfmodel.schedule.passes import arranged, forward_pass, whole_backward
 from perfmodel.timeline import Term, term
 
 if TYPE_CHECKING:
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 def order(stages: int, chunks: int, microbatches: int) -> Order:
     """Passes of each stage; there is one chunk on each."""
     each = range(microbatches * chunks)
-    return passes.order(
-        [*(passes.forward(k, stage) for k in each), *(passes.whole(k, stage) for k in each)] for stage in range(stages)
+    return arranged(
+        [*(forward_pass(k, stage) for k in each), *(whole_backward(k, stage) for k in each)] for stage in range(stages)
     )
 
 

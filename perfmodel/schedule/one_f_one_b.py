@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perfmodel.schedule import passes
 from perfmodel.schedule.gpipe import bubble
+from perfmodel.schedule.passes import arranged, forward_pass, whole_backward
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +21,7 @@ __all__ = ["bubble", "order"]
 
 def order(stages: int, chunks: int, microbatches: int) -> Order:
     """Passes of each stage; with several chunks microbatches in multiples of the stages."""
-    return passes.order(_stage(stage, stages, chunks, microbatches) for stage in range(stages))
+    return arranged(_stage(stage, stages, chunks, microbatches) for stage in range(stages))
 
 
 def _stage(stage: int, stages: int, chunks: int, microbatches: int) -> Iterator[Slot]:
@@ -30,10 +30,10 @@ def _stage(stage: int, stages: int, chunks: int, microbatches: int) -> Iterator[
     for k in range(fill + total):
         if k < total:
             microbatch, chunk = place(k, stages, chunks)
-            yield passes.forward(microbatch, chunk * stages + stage)
+            yield forward_pass(microbatch, chunk * stages + stage)
         if k >= fill:
             microbatch, chunk = place(k - fill, stages, chunks)
-            yield passes.whole(microbatch, (chunks - 1 - chunk) * stages + stage)
+            yield whole_backward(microbatch, (chunks - 1 - chunk) * stages + stage)
 
 
 def _warm_up(after: int, stages: int, chunks: int) -> int:

@@ -46,26 +46,26 @@ class Costs:
     microbatches: Count
 
 
-def forward(microbatch: int, position: int) -> Slot:
+def forward_pass(microbatch: int, position: int) -> Slot:
     """A forward pass alone."""
     return (Pass("forward", microbatch, position),)
 
 
-def backward(microbatch: int, position: int) -> Slot:
+def backward_pass(microbatch: int, position: int) -> Slot:
     """The gradients of inputs alone."""
     return (Pass("backward", microbatch, position),)
 
 
-def weight(microbatch: int, position: int) -> Slot:
+def weight_pass(microbatch: int, position: int) -> Slot:
     """The gradients of weights alone."""
     return (Pass("weight", microbatch, position),)
 
 
-def whole(microbatch: int, position: int) -> Slot:
+def whole_backward(microbatch: int, position: int) -> Slot:
     """A whole backward pass."""
-    return (*backward(microbatch, position), *weight(microbatch, position))
+    return (*backward_pass(microbatch, position), *weight_pass(microbatch, position))
 
 
-def order(devices: Iterable[Iterable[Slot]]) -> Order:
+def arranged(devices: Iterable[Iterable[Slot]]) -> Order:
     """What each device executes, as tuples."""
     return tuple(tuple(slots) for slots in devices)

@@ -102,9 +102,11 @@ class Simulation:
             changes += [(played.start, begun)] * bool(begun)
             ended = sum(each.kind == "weight" for each in played.slot)
             changes += [(played.end, -ended)] * bool(ended)
-        # what ends makes room before what begins at the same time
-        changes.sort()
-        yield from zip((time for time, _ in changes), accumulate(change for _, change in changes), strict=True)
+        # what ends makes room for what begins at the same time
+        at: dict[float, int] = defaultdict(int)
+        for time, change in sorted(changes):
+            at[time] += change
+        yield from zip(at, accumulate(at.values()), strict=True)
 
     def fullest(self, device: int) -> int:
         """Most passes whose activations a device keeps at once."""

@@ -15,12 +15,11 @@ import numpy as np
 from perfmodel.schedule.dual_pipe import paired
 from perfmodel.schedule.parts import only, weight_gradients
 from perfmodel.schedule.passes import Costs
-from perfmodel.schedule.table import SCHEDULES
 from perfmodel.timeline import Overlap, Part, Repeat, Serial, duration
 
 if TYPE_CHECKING:
     from perfmodel.parallel import Layout
-    from perfmodel.specs.strategy import Schedule
+    from perfmodel.schedule.kind import Schedule
     from perfmodel.sync import Synchronisation
     from perfmodel.units import Count, Number
 
@@ -73,7 +72,7 @@ def step(
         slowdown: of computing and of messages that run at the same time.
         schedule: order of the passes.
     """
-    each, once = SCHEDULES[schedule].every_microbatch, schedule == "breadth-first"
+    each, once = schedule.every_microbatch, schedule.once
     every = sync.gradients if each and overlap else ()
     forward = beside("forward", stage.body_forward, () if once else sync.forward, slowdown)
     backward = beside("backward", stage.body_backward, (*(() if once else sync.backward), *every), slowdown)
@@ -90,7 +89,7 @@ def step(
         *(() if overlap else _repeated("exchange", sync.gradients, updates)),
         Repeat("embedding", stage.prologue, embeddings),
         Repeat("head", stage.epilogue, heads),
-        SCHEDULES[schedule].bubble(costs(one, layout, schedule)),
+        schedule.bubble(costs(one, layout, schedule)),
         *_repeated("update", sync.after, updates),
     ))  # fmt: skip
 
@@ -98,24 +97,23 @@ def step(
 def costs(one: Microbatch, layout: Layout, schedule: Schedule) -> Costs:
     """What the closed form of the bubble needs; gradients of weights are told apart only where it does."""
     whole, ahead = duration(one.alone), duration(one.forward)
-    split = schedule.startswith("zero-bubble") or schedule == "dual-pipe"
     # a send goes with the pass that makes what it carries
     sends = sum((duration(part) for part in one.other), start=0.0) / 2
-    weight = weight_gradients(one.backward) if split else 0.0
+    weight = weight_gradients(one.backward) if schedule.splits else 0.0
     return Costs(
         forward=ahead + sends, backward=whole - ahead - sends - weight, weight=weight, whole=whole,
-        together=duration(one.together) if schedule == "dual-pipe" else whole,
+        together=duration(one.together) if schedule.both_ways else whole,
         stages=layout.pp, chunks=layout.vpp, microbatches=layout.microbatches,
     )  # fmt: skip
 
 
 def _passes(one: Microbatch, layout: Layout, schedule: Schedule) -> tuple[Part, ...]:
     """All microbatches but the last."""
-    if schedule == "dual-pipe":
+    if schedule.both_ways:
         pairs = paired(layout.pp, layout.microbatches)
         alone = Repeat("microbatches alone", one.alone, layout.microbatches - pairs - 1)
         return alone, Repeat("microbatches together", one.together, pairs)
-    repeats = SCHEDULES[schedule].repeats
+    repeats = schedule.repeats
     before = Serial("pass without gradient", (one.forward, *(Repeat("sends", part, 0.5) for part in one.other)))
     again = (Repeat("passes without gradient", before, repeats * layout.microbatches),) if repeats else ()
     return *again, Repeat("microbatches", one.alone, layout.microbatches - 1)
@@ -142,9 +140,8 @@ def _repeated(name: str, parts: tuple[Part, ...], count: Count) -> tuple[Part, .
 def _ends(stage: Stage, layout: Layout, schedule: Schedule) -> tuple[Count, Count]:
     """How often the fullest stage passes the embedding and the head."""
     microbatches = layout.microbatches
-    if schedule == "dual-pipe":  # both ends have both, each for the microbatches of one direction
+    if schedule.both_ways:  # both ends have both, each for the microbatches of one direction
         return microbatches / 2, microbatches / 2
-    # in a V the first stage has both
-    both = np.asarray(layout.pp) == 1 if schedule != "zero-bubble-v" else np.asarray(True)  # noqa: FBT003 - a mask
+    both = (np.asarray(layout.pp) == 1) | schedule.turns
     first_larger = np.asarray(duration(stage.prologue)) >= duration(stage.epilogue)
     return np.where(both | first_larger, microbatches, 1), np.where(both | ~first_larger, microbatches, 1)

@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perfmodel.formulas.pipeline import repeated_forward_bubble
-from perfmodel.schedule import one_f_one_b, passes
+from perfmodel.schedule.one_f_one_b import order as order_of_the_rest
+from perfmodel.schedule.passes import arranged, forward_pass
 from perfmodel.timeline import Term, term
 
 if TYPE_CHECKING:
@@ -22,14 +23,14 @@ REPEATS = 2
 
 def order(stages: int, chunks: int, microbatches: int) -> Order:
     """Passes of each stage; there is one chunk on each, passes without gradient stand at the first positions."""
-    rest = one_f_one_b.order(stages, chunks, microbatches)
+    rest = order_of_the_rest(stages, chunks, microbatches)
 
     def slots(stage: int) -> Iterator[Slot]:
-        yield from (passes.forward(k, r * stages + stage) for r in range(REPEATS) for k in range(microbatches))
+        yield from (forward_pass(k, r * stages + stage) for r in range(REPEATS) for k in range(microbatches))
         for slot in rest[stage]:
             yield tuple(each._replace(position=each.position + REPEATS * stages) for each in slot)
 
-    return passes.order(map(slots, range(stages)))
+    return arranged(map(slots, range(stages)))
 
 
 def bubble(costs: Costs) -> Term:

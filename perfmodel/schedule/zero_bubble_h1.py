@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perfmodel.formulas.split_backward import zero_bubble_h1
-from perfmodel.schedule import passes
+from perfmodel.schedule.passes import arranged, backward_pass, forward_pass, weight_pass
 from perfmodel.timeline import Term, term
 
 if TYPE_CHECKING:
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 
 def order(stages: int, chunks: int, microbatches: int) -> Order:
     """Passes of each stage; there is one chunk on each."""
-    return passes.order(delayed(s, stages - s, s, microbatches * chunks) for s in range(stages))
+    return arranged(delayed(s, stages - s, s, microbatches * chunks) for s in range(stages))
 
 
 def delayed(stage: int, fill: int, delay: int, microbatches: int) -> Iterator[Slot]:
     """Passes of a stage that begins with ``fill`` forward passes and delays gradients of weights by so many microbatches."""
     fill = min(fill, microbatches)
-    yield from (passes.forward(k, stage) for k in range(fill))
+    yield from (forward_pass(k, stage) for k in range(fill))
     for k in range(microbatches):
-        yield passes.backward(k, stage)
+        yield backward_pass(k, stage)
         if k >= delay:
-            yield passes.weight(k - delay, stage)
+            yield weight_pass(k - delay, stage)
         if fill + k < microbatches:
-            yield passes.forward(fill + k, stage)
-    yield from (passes.weight(k, stage) for k in range(max(microbatches - delay, 0), microbatches))
+            yield forward_pass(fill + k, stage)
+    yield from (weight_pass(k, stage) for k in range(max(microbatches - delay, 0), microbatches))
 
 
 def bubble(costs: Costs) -> Term:

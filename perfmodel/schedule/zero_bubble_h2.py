@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perfmodel.formulas.split_backward import zero_bubble_h2
-from perfmodel.schedule import passes
+from perfmodel.schedule.passes import arranged
 from perfmodel.schedule.zero_bubble_h1 import delayed
 from perfmodel.timeline import Term, term
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def order(stages: int, chunks: int, microbatches: int) -> Order:
     """Passes of each stage; there is one chunk on each."""
-    return passes.order(delayed(s, 2 * (stages - s) - 1, 2 * s, microbatches * chunks) for s in range(stages))
+    return arranged(delayed(s, 2 * (stages - s) - 1, 2 * s, microbatches * chunks) for s in range(stages))
 
 
 def bubble(costs: Costs) -> Term:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from perfmodel.formulas.split_backward import zero_bubble_v
-from perfmodel.schedule import passes
+from perfmodel.schedule.passes import arranged, backward_pass, forward_pass, weight_pass
 from perfmodel.timeline import Term, term
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def order(stages: int, chunks: int, microbatches: int) -> Order:
     """
     if chunks != 2:
         raise ValueError(f"two chunks on each stage make a V, not {chunks}")
-    return passes.order(_stage(stage, stages, microbatches) for stage in range(stages))
+    return arranged(_stage(stage, stages, microbatches) for stage in range(stages))
 
 
 @dataclass
@@ -38,15 +38,15 @@ class _Made:
     weights: list[int] = field(default_factory=lambda: [0, 0])
 
     def forward(self, chunk: int) -> None:
-        self.slots.append(passes.forward(self.forwards[chunk], self.positions[chunk]))
+        self.slots.append(forward_pass(self.forwards[chunk], self.positions[chunk]))
         self.forwards[chunk] += 1
 
     def backward(self, chunk: int) -> None:
-        self.slots.append(passes.backward(self.backwards[chunk], self.positions[chunk]))
+        self.slots.append(backward_pass(self.backwards[chunk], self.positions[chunk]))
         self.backwards[chunk] += 1
 
     def weight(self, chunk: int) -> None:
-        self.slots.append(passes.weight(self.weights[chunk], self.positions[chunk]))
+        self.slots.append(weight_pass(self.weights[chunk], self.positions[chunk]))
         self.weights[chunk] += 1
 
     def both(self, chunk: int) -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfmodel.schedule import SCHEDULES
-from perfmodel.schedule.passes import backward, forward, order, whole
+from perfmodel.schedule.passes import arranged, backward_pass, forward_pass, whole_backward
 from perfmodel.schedule.simulate import Times, gaps, simulate
 
 TIME = st.floats(0.1, 10.0)
@@ -16,7 +16,7 @@ TIME = st.floats(0.1, 10.0)
 def test_two_stages_by_hand() -> None:
     """One microbatch: forward 1 and 2, backward 4 and 3 (of which weights 1 each), a send of 0.5 between."""
     made = simulate(
-        order([[forward(0, 0), whole(0, 0)], [forward(0, 1), whole(0, 1)]]),
+        arranged([[forward_pass(0, 0), whole_backward(0, 0)], [forward_pass(0, 1), whole_backward(0, 1)]]),
         Times([1.0, 2.0], [3.0, 2.0], [1.0, 1.0], send=0.5),
     )
     assert [(p.start, p.end, p.sent) for p in made.devices[0]] == [(0.0, 1.0, 1.5), (7.0, 11.0, 11.0)]
@@ -56,7 +56,7 @@ def test_sends_that_nobody_waits_for_are_no_slower(send: float, microbatches: in
 def test_asynchronous_sends_by_hand() -> None:
     """The sender goes on, the receiver waits."""
     made = simulate(
-        order([[forward(0, 0), forward(1, 0)], [forward(0, 1), forward(1, 1)]]),
+        arranged([[forward_pass(0, 0), forward_pass(1, 0)], [forward_pass(0, 1), forward_pass(1, 1)]]),
         Times([1.0, 1.0], [], [], send=0.5, blocking=False),
     )
     assert [p.start for p in made.devices[0]] == [0, 1]
@@ -65,9 +65,9 @@ def test_asynchronous_sends_by_hand() -> None:
 
 def test_passes_that_wait_for_one_another_are_refused() -> None:
     with pytest.raises(ValueError, match="device 0 waits for ever"):
-        simulate(order([[backward(0, 0), forward(0, 0)]]), Times([1.0], [1.0], [1.0]))
+        simulate(arranged([[backward_pass(0, 0), forward_pass(0, 0)]]), Times([1.0], [1.0], [1.0]))
     with pytest.raises(ValueError, match="device 1 waits for ever"):
-        simulate(order([[forward(0, 0)], [forward(1, 1)]]), Times([1.0] * 2, [1.0] * 2, [1.0] * 2))
+        simulate(arranged([[forward_pass(0, 0)], [forward_pass(1, 1)]]), Times([1.0] * 2, [1.0] * 2, [1.0] * 2))
 
 
 @pytest.mark.parametrize(("stages", "chunks", "microbatches"), [(3, 1, 8), (4, 1, 9), (4, 1, 6), (4, 2, 8)])

@@ -1,29 +1,16 @@
-"""The table of schedules: the order of passes of each, the closed form of its idle time, what it asks for."""
+"""What a schedule is: the order of its passes, the closed form of its idle time, how its steps follow one another."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from perfmodel.schedule import (
-    breadth_first,
-    decoupled_backward,
-    dual_pipe,
-    gpipe,
-    one_f_one_b,
-    pipedream,
-    three_f_one_b,
-    zero_bubble_h1,
-    zero_bubble_h2,
-    zero_bubble_v,
-)
 from perfmodel.schedule.simulate import Simulation, Times, simulate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from perfmodel.schedule.passes import Costs, Order, Pass
-    from perfmodel.specs.strategy import Schedule as Name
     from perfmodel.timeline import Term
 
 
@@ -43,6 +30,14 @@ class Schedule:
     """Passes forward without gradient."""
     every_microbatch: bool = False
     """Whether each microbatch has an update of its own."""
+    splits: bool = False
+    """Whether gradients of inputs and of weights are apart."""
+    once: bool = False
+    """Whether the microbatches pass a chunk in one stretch, so that sharded weights are gathered once for all."""
+    turns: bool = False
+    """Whether the model turns at the last stage and ends on the first."""
+    both_ways: bool = False
+    """Whether microbatches enter at both ends and their passes overlap."""
 
     def play(self, stages: int, chunks: int, microbatches: int, times: Times) -> Simulation:
         """The exact simulation of one step."""
@@ -59,22 +54,3 @@ class Schedule:
                 return max(once.spans)
             case "never":  # the second of two steps takes what every further one will
                 return self.play(stages, chunks, 2 * microbatches, times).end - once.end
-
-
-SCHEDULES: dict[Name, Schedule] = {
-    "1f1b": Schedule(one_f_one_b.order, one_f_one_b.bubble),
-    "gpipe": Schedule(gpipe.order, gpipe.bubble),
-    "breadth-first": Schedule(breadth_first.order, breadth_first.bubble),
-    "zero-bubble-h1": Schedule(zero_bubble_h1.order, zero_bubble_h1.bubble),
-    "zero-bubble-h2": Schedule(zero_bubble_h2.order, zero_bubble_h2.bubble, ends="apart"),
-    "zero-bubble-v": Schedule(zero_bubble_v.order, zero_bubble_v.bubble, ends="apart"),
-    "dual-pipe": Schedule(dual_pipe.order, dual_pipe.bubble),
-    "pipedream": Schedule(pipedream.order, pipedream.bubble, ends="never", every_microbatch=True),
-    "pipedream-2bw": Schedule(pipedream.order, pipedream.bubble, ends="never"),
-    "decoupled-backward": Schedule(
-        decoupled_backward.order, decoupled_backward.bubble, ends="never", waits=decoupled_backward.waits,
-        every_microbatch=True,
-    ),
-    "3f1b": Schedule(three_f_one_b.order, three_f_one_b.bubble, repeats=three_f_one_b.REPEATS),
-}  # fmt: skip
-"""What `schedule` of a strategy means."""
