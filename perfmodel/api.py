@@ -31,7 +31,7 @@ class Validation:
 
 
 __all__ = [
-    "calibrate_collectives", "calibrate_ops", "check", "compare", "compare_reports", "explain", "list_items", "operators", "plot_pipeline", "plot_roofline", "predict", "report", "show", "validate",
+    "calibrate_collectives", "calibrate_ops", "check", "compare", "compare_reports", "explain", "list_items", "losses", "operators", "plot_pipeline", "plot_roofline", "predict", "report", "show", "validate",
     "validate_tables", "write_timeline",
 ]  # fmt: skip
 
@@ -75,6 +75,13 @@ def operators(prediction: Prediction) -> Report:
     from perfmodel.reporting.operators import operators_report
 
     return operators_report(prediction)
+
+
+def losses(prediction: Prediction) -> Report:
+    """A prediction with what keeps it from the needed FLOP at the peak: named losses that add up to the step."""
+    from perfmodel.reporting.losses import losses_report
+
+    return losses_report(prediction)
 
 
 def plot_roofline(prediction: Prediction, path: str | Path) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 from perfmodel.cost.capacity import Footprint, footprint, fullest_parameters
 from perfmodel.cost.compute import Processor
 from perfmodel.cost.interval import interval
+from perfmodel.cost.losses import ladder
 from perfmodel.cost.outcome import energy, step_cost
 from perfmodel.cost.passes import Passes
 from perfmodel.graph import expand
@@ -98,6 +99,14 @@ class Prediction:
             merged[leaf.kind] = (before + time, seen + exposed)
         return merged
 
+    @cached_property
+    def losses(self) -> dict[str, float]:
+        """What keeps the step from the needed FLOP at the peak, in seconds; with the ideal they add up to the step."""
+        at_peak = self.devices * self.peak
+        tokens = self.graph.tokens is not None
+        average = float(self.graph.flops()) * self._passes / at_peak if tokens else None
+        return ladder(self.terms, ideal=self.flops() / at_peak, average=average, peak=self.peak)
+
     @property
     def bounds(self) -> tuple[float, float]:
         """Lower: messages hide under computing and under those of other kinds, no bubble. Upper: nothing hides."""
@@ -123,7 +132,10 @@ class Prediction:
     @property
     def hardware_flops(self) -> float:
         """FLOP of the step with what recomputation executes again, under full attention."""
-        return self.flops() + float(recomputed_flops(self.graph, self.strategy.recompute)) * self._passes
+        return self.flops() + self._recomputed()
+
+    def _recomputed(self, convention: Convention = "full-attention") -> float:
+        return float(recomputed_flops(self.graph, self.strategy.recompute, convention)) * self._passes
 
     def mfu(self, convention: Convention = "full-attention") -> float:
         """Model FLOP utilisation: share of the devices' peak that goes into needed FLOP."""
@@ -131,8 +143,13 @@ class Prediction:
 
     @property
     def hfu(self) -> float:
-        """Hardware FLOP utilisation: recomputation counts."""
+        """Hardware FLOP utilisation: recomputation counts, under full attention."""
         return self.hardware_flops / (self.step_time * self.devices * self.peak)
+
+    def hfu_by(self, convention: Convention) -> float:
+        """Hardware FLOP utilisation where model and recomputation are counted under a convention."""
+        flops = self.flops(convention) + self._recomputed(convention)
+        return flops / (self.step_time * self.devices * self.peak)
 
     @property
     def samples_per_second(self) -> float:

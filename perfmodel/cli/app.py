@@ -51,6 +51,7 @@ def predict(
     timeline: Annotated[Path | None, typer.Option("--timeline", metavar="JSON", help="Write the step as a trace for Perfetto or Chrome.")] = None,
     *,
     ops: Annotated[bool, typer.Option("--ops", help="List the kernels by time, with their place under the roofline.")] = False,
+    losses: Annotated[bool, typer.Option("--losses", help="Say why it is not faster: losses that add up to the step.")] = False,
     form: FormatName = "table", output: OutputFile = None,
 ) -> None:  # fmt: skip
     """Predict one training step: time, throughput, MFU, memory per stage, bounds, breakdown.
@@ -66,7 +67,8 @@ def predict(
         api.plot_pipeline(prediction, plot_pipeline)
     if timeline is not None:
         api.write_timeline(prediction, timeline)
-    write(api.operators(prediction) if ops else api.report(prediction), form, output)
+    tables = api.operators if ops else api.losses if losses else api.report
+    write(tables(prediction), form, output)
     if not prediction.fits:
         raise typer.Exit(FAILED)
 

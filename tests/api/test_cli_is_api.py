@@ -20,7 +20,7 @@ RENAMED = {"list": "list_items"}
 PRESENTATION = {"report"}
 """Functions that the option --format stands for."""
 VARIANTS = {
-    "validate_tables": "validate", "operators": "predict", "plot_roofline": "predict", "plot_pipeline": "predict", "write_timeline": "predict", "compare_reports": "compare",
+    "validate_tables": "validate", "operators": "predict", "plot_roofline": "predict", "plot_pipeline": "predict", "losses": "predict", "write_timeline": "predict", "compare_reports": "compare",
 }  # fmt: skip
 """`validate ops` and `validate collectives`, `predict --ops`, `--plot`, `--plot-pipeline` and `--timeline`, `compare` of JSON files."""
 ROOT = Path(__file__).parents[2]
