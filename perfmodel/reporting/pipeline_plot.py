@@ -50,16 +50,19 @@ def plot_pipeline(prediction: Prediction, path: Path) -> None:
 
 
 def draw_passes(axes: Any, simulation: Simulation, events: Sequence[Event] = ()) -> None:
-    """One row for each stage, the first on top."""
+    """One row for each stage, the first on top; the further a chunk is along the model, the paler."""
     from matplotlib.patches import Patch
 
     end = max([simulation.end, *(event.end for event in events)])
+    stages = len(simulation.devices)
+    deepest = max(each.position for slots in simulation.devices for one in slots for each in one.slot) // stages
     used: dict[str, None] = {}
     for device, slots in enumerate(simulation.devices):
         for played in slots:
             kind = kind_of(played.slot)
             used[kind] = None
-            _bar(axes, device, played.start, played.end, kind)
+            shade = 1.0 - 0.5 * (played.slot[0].position // stages) / max(deepest, 1)
+            _bar(axes, device, played.start, played.end, kind, shade=shade)
             if played.end - played.start > end * READABLE:
                 middle = (played.start + played.end) / 2
                 number = "\n".join(dict.fromkeys(str(each.microbatch) for each in played.slot))
@@ -78,9 +81,13 @@ def draw_passes(axes: Any, simulation: Simulation, events: Sequence[Event] = ())
     axes.legend(handles=handles, fontsize="small", loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
 
 
-def _bar(axes: Any, device: int, start: float, end: float, kind: str, *, thin: bool = False) -> None:
+def _bar(
+    axes: Any, device: int, start: float, end: float, kind: str, *, thin: bool = False, shade: float = 1.0
+) -> None:
     low, height = (device + 0.3, 0.18) if thin else (device - 0.42, 0.84)
-    axes.broken_barh([(start, end - start)], (low, height), facecolors=COLOURS[kind], edgecolor="white", linewidth=0.3)
+    axes.broken_barh(
+        [(start, end - start)], (low, height), facecolors=COLOURS[kind], alpha=shade, edgecolor="white", linewidth=0.3
+    )
 
 
 def kind_of(slot: Slot) -> str:
