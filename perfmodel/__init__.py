@@ -19,7 +19,9 @@ if TYPE_CHECKING:
         compare_reports,
         explain,
         list_items,
+        losses,
         operators,
+        plot_pipeline,
         plot_roofline,
         predict,
         report,
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
         validate,
         validate_systems,
         validate_tables,
+        write_timeline,
     )
     from perfmodel.errors import InputError, PerfModelError
 
@@ -42,7 +45,9 @@ __all__ = [
     "compare_reports",
     "explain",
     "list_items",
+    "losses",
     "operators",
+    "plot_pipeline",
     "plot_roofline",
     "predict",
     "report",
@@ -50,6 +55,7 @@ __all__ = [
     "validate",
     "validate_systems",
     "validate_tables",
+    "write_timeline",
 ]
 
 
