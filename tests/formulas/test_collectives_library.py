@@ -24,7 +24,7 @@ START = {"setup": 5e-6, "ramp": 30e-6, "ramp_size": 5e6}
 PAIR = {"setup": 5e-6, "handshake": 6e-6, "eager": 3e4}
 HOST: dict[str, Any] = {
     "hosts": 1, "inner_bandwidth": 300e9, "inner_latency": 1e-6, "outer_bandwidth": 1.0, "outer_latency": 0.0,
-    "switch_bandwidth": 0.0,
+    "switch_bandwidth": 0.0, "between_two": 1,
 }  # fmt: skip
 CLUSTER = HOST | {"outer_bandwidth": 300e9, "outer_latency": 8e-6}
 SIZES = st.floats(1.0, 1e12)
