@@ -145,11 +145,12 @@ def _borrowed(made: Made, name: str, tiers: list[int]) -> Iterator[WrittenTier]:
     for fit in made.calibration.fits:
         if fit.index in tiers:
             local_tier = local[fit.index]
-            taken = {k: v for k, v in values[fit.index].items() if local_tier.is_local or k in BORROWED}
-            said = tier_statements(fit, made.entry["key"]) | {"status": "assumed", "points": None, "error": None}
-            own = (
-                str(local_tier.note).partition("); ")[2] if "constants of" in local_tier.note else str(local_tier.note)
-            )
+            lent = made.entry.get("lends", values[fit.index] if local_tier.is_local else BORROWED)
+            taken = {k: v for k, v in values[fit.index].items() if k in lent}
+            key = str(local_tier.source) if "lends" in made.entry else made.entry["key"]
+            said = tier_statements(fit, key) | {"status": "assumed", "points": None, "error": None}
+            borrowed, _, rest = str(local_tier.note).partition("); ")
+            own = rest if borrowed.startswith("constants of") and rest else str(local_tier.note)
             note = f"constants of {made.entry['on']} ({', '.join(taken)}); {own}"
             yield WrittenTier(fit.index, "", taken, said | {"note": note})
 

@@ -87,11 +87,12 @@ def page(judged: list[Judged]) -> str:
     """The text of the page."""
     from perfmodel.reporting.report import Report
     from perfmodel.reporting.validation import validation_report
+    from tools.validation_collectives import collectives
 
     report = validation_report(judged, 20)
     kernels = Report(None, (), (operators(),)).render("markdown")
     studies = Report(None, (), report.sections, report.notes).render("markdown")
-    return f"{INTRO}\n{studies}\n{OPERATORS_INTRO}\n{kernels}"
+    return f"{INTRO}\n{studies}\n{OPERATORS_INTRO}\n{kernels}\n{collectives()}"
 
 
 def main() -> int:

@@ -90,6 +90,13 @@ def test_small_messages_of_many_hosts_take_the_tree_and_each_level_fills_its_buf
     assert sixteen - two == pytest.approx(3 * 30e-6, rel=0.05)
 
 
+@pytest.mark.parametrize(("hosts", "ratio"), [(2, 2.0), (3, 1.0), (16, 1.0)])
+def test_only_between_two_hosts_can_a_tree_pass_the_network_twice(hosts: int, ratio: float) -> None:
+    slow = CLUSTER | {"hosts": hosts, "bandwidth": 1.0, "outer_bandwidth": 10e9}
+    once, twice = (reduced(1e13, 8 * hosts, **(slow | {"between_two": often})) for often in (1, 2))
+    assert twice / once == pytest.approx(ratio, rel=1e-3)
+
+
 def test_a_switch_that_reduces_passes_the_message_once() -> None:
     assert reduced(1e12, 8, switch_bandwidth=270e9) == pytest.approx(1e12 / 270e9 + 35e-6)
     assert reduced(8.0, 8, switch_bandwidth=270e9) == reduced(8.0, 8)
