@@ -9,6 +9,7 @@ that the library's machines state.
 from __future__ import annotations
 
 import argparse
+import importlib
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from perfmodel.calibration.exchanges import Exchange
     from perfmodel.specs.network import Tier
 
+FIT = importlib.import_module("tools.fit_fabrics")
 PICTURE = ROOT / "docs" / "images" / "collectives.png"
 PANELS = {
     "DGX-2": "DGX-2 (NVSwitch)", "AC922": "AC922 (NVLink, X-Bus)", "DGX-1 P100": "DGX-1 (cube mesh)",
@@ -40,11 +42,9 @@ SMALLEST = 1e4
 
 def all_reduces(entry: dict[str, Any], data: Path) -> tuple[list[Exchange], tuple[Tier, ...]]:
     """The all-reduces of an entry, and the network of its machine as shipped."""
-    from tools.fit_fabrics import selected
-
     machine = find("hardware", entry["on"])
     with TemporaryDirectory() as made:
-        rows = read_exchanges([selected(entry, data, Path(made) / "rows.csv")], machine, Chosen()).rows
+        rows = read_exchanges([FIT.selected(entry, data, Path(made) / "rows.csv")], machine, Chosen()).rows
     kept = [r for r in rows if r.message.collective == "all-reduce" and r.message.size >= SMALLEST]
     return kept, machine.network
 
@@ -53,7 +53,7 @@ def rate(rows: list[Exchange], times: np.ndarray[Any, Any]) -> np.ndarray[Any, A
     """Bus bandwidth of all-reduces, as nccl-tests counts it [GB/s]."""
     ranks = np.array([row.message.group.size for row in rows], dtype=float)
     sizes = np.array([row.message.size for row in rows], dtype=float)
-    return 2 * (ranks - 1) / ranks * sizes / times / 1e9
+    return np.asarray(2 * (ranks - 1) / ranks * sizes / times / 1e9)
 
 
 def panel(axes: Axes, title: str, rows: list[Exchange], network: tuple[Tier, ...]) -> None:
@@ -79,9 +79,7 @@ def main() -> int:
     mpl.use("Agg")
     from matplotlib import pyplot as plt
 
-    from tools.fit_fabrics import plan
-
-    entries = {entry["name"]: entry for entry in plan()}
+    entries = {entry["name"]: entry for entry in FIT.plan()}
     figure, grid = plt.subplots(2, 4, figsize=(16, 8), layout="constrained")
     for axes, (name, title) in zip(grid.flat, PANELS.items(), strict=True):
         panel(axes, title, *all_reduces(entries[name], data))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import importlib
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -87,12 +88,12 @@ def page(judged: list[Judged]) -> str:
     """The text of the page."""
     from perfmodel.reporting.report import Report
     from perfmodel.reporting.validation import validation_report
-    from tools.validation_collectives import collectives
 
     report = validation_report(judged, 20)
     kernels = Report(None, (), (operators(),)).render("markdown")
+    messages = importlib.import_module("tools.validation_collectives").collectives()
     studies = Report(None, (), report.sections, report.notes).render("markdown")
-    return f"{INTRO}\n{studies}\n{OPERATORS_INTRO}\n{kernels}\n{collectives()}"
+    return f"{INTRO}\n{studies}\n{OPERATORS_INTRO}\n{kernels}\n{messages}"
 
 
 def main() -> int:
