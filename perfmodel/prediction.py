@@ -206,7 +206,14 @@ def predict_layout(workload: Workload, hardware: Hardware, strategy: Strategy, l
     share = divide(graph, layout, strategy)
     state = state_of(workload, strategy)
     processor = Processor(hardware.device, workload.training.precision, strategy.attention)
-    passes = Passes(processor, hardware.network, strategy.recompute, state.accumulate_traffic, strategy.framework)
+    passes = Passes(
+        processor,
+        hardware.network,
+        strategy.recompute,
+        state.accumulate_traffic,
+        state.epilogue_traffic,
+        strategy.framework,
+    )
     parameters = np.maximum(
         stage_parameters(share, first=True, last=layout.pp == 1),
         stage_parameters(share, first=layout.pp == 1, last=True),
