@@ -29,8 +29,8 @@ Where they miss:
   all-reduce among eight of 8 bytes to 0.5 MB takes half of its steps' latency; a reduce-scatter of 1 GiB among three takes 87 ms, among four 18.
 - *AC922, Scope*: one thread starts all devices, at 17 of 75 GB/s; *AC922, MPI*: 67,108,868 bytes, the one size that is no
   multiple of 16, take as long as more than twice as many.
-- *L40S* on eight devices: two runs of the same table differ by 35 %.
-- *Xeon Phi* (Intel MLSL): times of 2 to 32 nodes are not monotonic in size.
+- *L40S* on eight devices: two runs of the same table differ by a third.
+- *Xeon Phi* (Intel MLSL): 153 MB take three to five times as long as 67 MB; one bandwidth goes through the middle.
 - *GB200 and GB300, all-to-all* under XLA: a small one takes 12 us among eight and sixteen, 20 us among 32 and 64 us among 72, where the
   model has one cost for each message; from 8 to 40 MB some take twice what smaller and larger ones promise.
 - *SummitDev, RTX 3090, gloo, MPI*: few rows, fitted for this table alone.
