@@ -40,6 +40,8 @@ COSTS = ("setup", "ramp", "ramp_size", "handshake", "eager")
 BORROWED = ("latency", "setup", "ramp", "ramp_size")
 """What kin take of a tier between hosts: their own bandwidth and efficiency stay."""
 
+LENT = re.compile(r"constants of [\w-]+ \([^)]*\);\s*")
+
 
 @dataclass(frozen=True)
 class Made:
@@ -149,8 +151,7 @@ def _borrowed(made: Made, name: str, tiers: list[int]) -> Iterator[WrittenTier]:
             taken = {k: v for k, v in values[fit.index].items() if k in lent}
             key = str(local_tier.source) if "lends" in made.entry else made.entry["key"]
             said = tier_statements(fit, key) | {"status": "assumed", "points": None, "error": None}
-            borrowed, _, rest = str(local_tier.note).partition("); ")
-            own = rest if borrowed.startswith("constants of") and rest else str(local_tier.note)
+            own = LENT.sub("", str(local_tier.note))
             note = f"constants of {made.entry['on']} ({', '.join(taken)}); {own}"
             yield WrittenTier(fit.index, "", taken, said | {"note": note})
 
