@@ -2,7 +2,7 @@
 
 >>> import perfmodel
 >>> sorted(perfmodel.__all__)[:3]
-['InputError', 'PerfModelError', 'calibrate_collectives']
+['InputError', 'PerfModelError', 'bubbles']
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from perfmodel.api import (
+        bubbles,
         calibrate_collectives,
         calibrate_ops,
         check,
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
         report,
         show,
         validate,
+        validate_systems,
         validate_tables,
     )
     from perfmodel.errors import InputError, PerfModelError
@@ -32,6 +34,7 @@ __version__ = "0.1.0"
 __all__ = [
     "InputError",
     "PerfModelError",
+    "bubbles",
     "calibrate_collectives",
     "calibrate_ops",
     "check",
@@ -45,6 +48,7 @@ __all__ = [
     "report",
     "show",
     "validate",
+    "validate_systems",
     "validate_tables",
 ]
 

@@ -93,7 +93,7 @@ class Prediction:
     @property
     def computing(self) -> float:
         """Time that the fullest device spends in kernels."""
-        idle = (*COMMUNICATION, "bubble", "host")
+        idle = (*COMMUNICATION, "bubble", "host", "stragglers")
         return sum(time for kind, (time, _) in self.kinds.items() if kind not in idle)
 
     @property

@@ -20,9 +20,9 @@ RENAMED = {"list": "list_items"}
 PRESENTATION = {"report"}
 """Functions that the option --format stands for."""
 VARIANTS = {
-    "validate_tables": "validate", "operators": "predict", "plot_roofline": "predict", "compare_reports": "compare",
+    "validate_systems": "validate", "validate_tables": "validate", "bubbles": "predict", "operators": "predict", "plot_roofline": "predict", "compare_reports": "compare",
 }  # fmt: skip
-"""`validate ops` and `validate collectives`, `predict --ops` and `--plot`, `compare` of JSON files."""
+"""`validate systems`, `ops` and `collectives`, `predict --bubbles`, `--ops` and `--plot`, `compare` of JSON files."""
 ROOT = Path(__file__).parents[2]
 
 
