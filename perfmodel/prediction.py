@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfmodel.cost.capacity import Footprint, footprint, stage_parameters
+from perfmodel.cost.capacity import Footprint, footprint, fullest
 from perfmodel.cost.compute import Processor
 from perfmodel.cost.interval import interval
 from perfmodel.cost.outcome import energy, step_cost
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 COMMUNICATION = (
     "tensor parallel",
     "context parallel",
+    "expert parallel",
     "data parallel",
     "pipeline parallel",
     "push",
@@ -207,11 +208,8 @@ def predict_layout(workload: Workload, hardware: Hardware, strategy: Strategy, l
     state = state_of(workload, strategy)
     processor = Processor(hardware.device, workload.training.precision, strategy.attention)
     passes = Passes(processor, hardware.network, strategy.recompute, state.accumulate_traffic, strategy.framework)
-    parameters = np.maximum(
-        stage_parameters(share, first=True, last=layout.pp == 1),
-        stage_parameters(share, first=layout.pp == 1, last=True),
-    )
-    sync = synchronise(Replicas(parameters, share.tied, share.layers, state, layout, hardware, strategy))
+    parameters, experts = fullest(share, layout)
+    sync = synchronise(Replicas(parameters, share.tied, share.layers, state, layout, hardware, strategy, experts))
     tree = step(
         _stage(share, layout, passes, strategy),
         layout,
@@ -223,12 +221,14 @@ def predict_layout(workload: Workload, hardware: Hardware, strategy: Strategy, l
 
 
 def _stage(share: Share, layout: Layout, passes: Passes, strategy: Strategy) -> Stage:
+    forward, backward = passes.forward(share.body), passes.backward(share.body)
     return Stage(
-        body_forward=passes.forward(share.body),
-        body_backward=passes.backward(share.body),
+        body_forward=forward,
+        body_backward=backward,
         prologue=_both(passes, share.prologue),
         epilogue=_both(passes, share.epilogue),
         sends=(_sends(share, layout, passes, strategy),),
+        slack=layout.cut.spare / share.layers * (duration(forward) + duration(backward)),
     )
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from functools import reduce
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from perfmodel.formulas.memory import in_flight_1f1b, sharded
 from perfmodel.graph.ops import Attention
+from perfmodel.parallel.expert import ExpertGroups
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -48,16 +50,24 @@ def footprint(share: Share, state: State, layout: Layout, strategy: Strategy, st
     framework's context.
     """
     first, last = np.asarray(stage) == 0, np.asarray(stage) == layout.pp - 1
-    parameters = stage_parameters(share, first=first, last=last)
-    zero, shards = strategy.zero, layout.shard_group
-    kept, again = _body_activations(share.body, share.boundary, strategy)
+    held = _on_stage(share, layout, stage)
+    experts = expert_parameters(held, layout, last=last)
+    parameters = stage_parameters(held, first=first, last=last) - experts
+    zero, shards, expert_shards = strategy.zero, layout.shard_group, ExpertGroups(layout).shards_size
+    kept, again = _body_activations(held.body, share.boundary, strategy)
+
+    def held_state(size: Bytes, stage_of_zero: int) -> Bytes:
+        on = zero >= stage_of_zero
+        dense = sharded(size=parameters * size, ranks=shards, on=on)
+        return dense + sharded(size=experts * size, ranks=expert_shards, on=on)
+
     flights = _in_flight(layout, strategy, stage)
     prologue = sum(b.repeat * b.saved for b in share.prologue)
     head = sum(b.repeat * b.saved for b in share.epilogue)
     return Footprint(
-        weights=sharded(size=parameters * state.weight, ranks=shards, on=zero >= 3),
-        gradients=sharded(size=parameters * state.gradient, ranks=shards, on=zero >= 2),
-        optimizer=sharded(size=parameters * state.optimizer, ranks=shards, on=zero >= 1),
+        weights=held_state(state.weight, 3),
+        gradients=held_state(state.gradient, 2),
+        optimizer=held_state(state.optimizer, 1),
         activations=flights * (kept + np.where(first, prologue, 0)),
         recomputed=again + np.zeros_like(flights),
         output=np.where(last, head, 0),
@@ -71,6 +81,39 @@ def stage_parameters(share: Share, *, first: Count, last: Count) -> Count:
     )
     copy = np.where(np.asarray(first), 0, share.tied)
     return body + np.where(first, prologue, 0) + np.where(last, epilogue + copy, 0)
+
+
+def expert_parameters(share: Share, layout: Layout, *, last: Count) -> Count:
+    """Of one device: its part of the routed experts; none where they are copied as everything else is."""
+    body, epilogue = (sum(b.repeat * b.expert_parameters for b in blocks) for blocks in (share.body, share.epilogue))
+    apart = (np.asarray(layout.ep) > 1) | (np.asarray(layout.etp) != layout.tp)
+    return np.where(apart, body + np.where(last, epilogue, 0), 0)
+
+
+def fullest(share: Share, layout: Layout) -> tuple[Count, Count]:
+    """Parameters, and those of routed experts among them, of the stage with most: one of the ends, or the second."""
+    found = []
+    for stage in (0, np.minimum(1, layout.pp - 1), layout.pp - 1):
+        held, last = _on_stage(share, layout, stage), np.asarray(stage) == layout.pp - 1
+        experts = expert_parameters(held, layout, last=last)
+        found.append((stage_parameters(held, first=np.asarray(stage) == 0, last=last), experts))
+    parameters, experts = (reduce(np.maximum, some) for some in zip(*found, strict=True))
+    return parameters, experts
+
+
+def _on_stage(share: Share, layout: Layout, stage: Count) -> Share:
+    """The share with the layers that a stage has."""
+    made, last = layout.cut, np.asarray(stage) == layout.pp - 1
+
+    def repeat(block: LocalBlock) -> Count:
+        if not block.places or not np.all(made.chunk):
+            return block.repeat - np.where(last, made.spare * block.repeat / share.layers, 0)
+        deep = np.ndim(np.asarray(stage) + layout.pp)
+        places = np.array(block.places).reshape(-1, *[1] * deep)
+        layers: Count = np.sum(made.stage_of(places, layout.pp) == stage, axis=0)
+        return layers
+
+    return replace(share, body=tuple(replace(block, repeat=repeat(block)) for block in share.body))
 
 
 def _in_flight(layout: Layout, strategy: Strategy, stage: Count) -> Count:

@@ -11,6 +11,7 @@ from perfmodel.cost.communication import exchange
 from perfmodel.formulas.host import dispatch
 from perfmodel.graph.flops import is_unfused
 from perfmodel.graph.kernels import Stream
+from perfmodel.parallel.messages import ELSEWHERE
 from perfmodel.timeline import Overlap, Part, Repeat, Serial, launches, term
 
 if TYPE_CHECKING:
@@ -37,13 +38,16 @@ class Passes:
 
     def forward(self, blocks: Iterable[LocalBlock]) -> Part:
         """All operations of the blocks, in order."""
+        blocks = tuple(blocks)
         parts = tuple(self._repeat(b, [self._forward(op) for op in b.ops]) for b in blocks)
-        return self._launched(Serial("forward", parts))
+        return self._beside(self._launched(Serial("forward", parts)), blocks, "forward")
 
     def backward(self, blocks: Iterable[LocalBlock], *, recompute: bool = True) -> Part:
         """Gradients in reverse order; the blocks of the body first recompute what the strategy dropped."""
         again = self.recompute if recompute else "none"
-        return self._launched(Serial("backward", tuple(self._backward_block(block, again) for block in blocks)))
+        blocks = tuple(blocks)
+        part = self._launched(Serial("backward", tuple(self._backward_block(block, again) for block in blocks)))
+        return self._beside(part, blocks, "backward", again)
 
     def _launched(self, part: Serial) -> Part:
         """A pass, beside the host that launches its kernels."""
@@ -51,6 +55,18 @@ class Passes:
             return part
         host = term("dispatch", dispatch, kind="host", launches=launches(part), time=self.framework.dispatch)
         return Overlap(part.name, (part, host))
+
+    def _beside(self, part: Part, blocks: tuple[LocalBlock, ...], name: str, again: Recompute = "none") -> Part:
+        """A pass with the messages that travel beside those of another microbatch, in the same proportion."""
+        beside = []
+        for block in blocks:
+            sent = [m for op in block.ops for m in (op.backward if name == "backward" else op.forward)]
+            sent += [m for op in block.ops if _is_recomputed(op, again) for m in op.forward]
+            parts = tuple(self.message(m) for m in sent if m.under == ELSEWHERE)
+            beside += [Repeat(block.name, Serial(block.name, parts), block.repeat)] if parts else []
+        if not beside:
+            return part
+        return Overlap(name, (part, Serial(f"{name} messages", tuple(beside))), self.processor.slowdown)
 
     def _backward_block(self, block: LocalBlock, again: Recompute) -> Repeat:
         recomputed = [self._forward(op, "recompute ", "recompute") for op in block.ops if _is_recomputed(op, again)]

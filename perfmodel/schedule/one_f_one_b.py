@@ -18,7 +18,10 @@ from perfmodel.timeline import Overlap, Part, Repeat, Serial, duration, term
 if TYPE_CHECKING:
     from perfmodel.parallel import Layout
     from perfmodel.sync import Synchronisation
-    from perfmodel.units import Count, Number
+    from perfmodel.units import Count, Number, Seconds
+
+TINY = 1e-30
+"""Keeps a head that takes no time from dividing by nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,8 @@ class Stage:
     epilogue: Part
     sends: tuple[Part, ...]
     """To and from the neighbouring stages, forward and backward."""
+    slack: Seconds = 0.0
+    """Of the last stage, where it has fewer layers than the others."""
 
 
 def step(stage: Stage, layout: Layout, sync: Synchronisation, *, overlap: bool, slowdown: Number) -> Serial:
@@ -48,7 +53,8 @@ def step(stage: Stage, layout: Layout, sync: Synchronisation, *, overlap: bool, 
     backward = beside("backward", stage.body_backward, sync.backward, slowdown)
     body = Serial("microbatch", (forward, backward, *sync.exposed, *stage.sends))
     microbatches = layout.microbatches
-    first, last = duration(stage.prologue), duration(stage.epilogue)
+    first, last = duration(stage.prologue), np.maximum(duration(stage.epilogue) - stage.slack, 0)
+    beyond = last / np.maximum(duration(stage.epilogue), TINY)
     alone, first_larger = np.asarray(layout.pp) == 1, np.asarray(first) >= last
     bubble = term(
         "pipeline bubble", one_f_one_b_bubble, kind="bubble",
@@ -63,7 +69,7 @@ def step(stage: Stage, layout: Layout, sync: Synchronisation, *, overlap: bool, 
         *stage.sends,
         *(() if overlap else sync.gradients),
         Repeat("embedding", stage.prologue, _times(alone | first_larger, microbatches)),
-        Repeat("head", stage.epilogue, _times(alone | ~first_larger, microbatches)),
+        Repeat("head", stage.epilogue, _times(alone | ~first_larger, 1 + (microbatches - 1) * beyond)),
         bubble,
         *sync.after,
     ))  # fmt: skip

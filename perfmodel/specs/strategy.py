@@ -27,6 +27,8 @@ Algorithm = Literal[
 ]
 ORDER = ("tp", "cp", "ep", "dp", "pp")
 """Degrees of parallelism in the order in which ranks are numbered, innermost first."""
+Dispatcher = Annotated[Literal["all-to-all", "deduplicated", "all-gather"], KeepOrigin]
+StageLayers = Annotated[Literal["equal", "last-fewer", "ends-fewer"], KeepOrigin]
 MapLayout = Annotated[Literal["channels-first", "channels-last"], KeepOrigin]
 BatchNorm = Annotated[Literal["persistent", "streaming"], KeepOrigin]
 
@@ -87,12 +89,22 @@ class Strategy(Spec):
     """Pipeline parallel: the layers cut into pp stages."""
     vpp: Degree = 1
     """Virtual stages (model chunks) on each pipeline stage; above 1 the schedule is interleaved."""
+    stage_layers: StageLayers = "equal"
+    """What happens to layers that do not divide by the chunks: refused; the last chunk has fewer; or the first and the last
+    do, as where embedding and head count as layers."""
     cp: Degree = 1
     """Context parallel: each sequence cut into cp parts."""
     dp: Degree | None = None
     """Data parallel replicas; default devices / (tp x pp x cp)."""
     ep: Degree = 1
-    """Expert parallel, inside dp: the experts spread over ep devices."""
+    """Expert parallel: the experts of each layer spread over ep groups of devices of one pipeline stage."""
+    etp: Degree | None = None
+    """Expert tensor parallel: each expert split over etp devices; default tp."""
+    dispatcher: Dispatcher = "all-to-all"
+    """How tokens reach their experts: a copy for each expert; one for each rank that has some of them (deduplicated, as
+    DeepEP and HybridEP do); or all tokens to all ranks."""
+    expert_overlap: Annotated[Literal["none", "passes"], KeepOrigin] = "none"
+    """Whether tokens travel beside the pass of another microbatch."""
     order: Text = "-".join(ORDER)
     """How ranks are numbered, innermost degree first: the degrees that come first have near ranks. Megatron-LM's option
     is tp-cp-ep-pp-dp."""
