@@ -13,7 +13,7 @@ from perfmodel.yamlfile import Fault, Spec
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-IMBALANCE = 1.7
+IMBALANCE = 1.06
 """Tokens of the busiest rank over the mean where experts stay where they are and nothing forces balance.
 
 Mean over layers and iterations of Mixtral 8x7B (16 experts, 4 of them for each token) on 32 A100: 1.66 and 1.73 on two data
