@@ -110,7 +110,8 @@ class Prediction:
     @property
     def hardware_flops(self) -> float:
         """FLOP of the step with what recomputation executes again, under full attention."""
-        return self.flops() + float(recomputed_flops(self.graph, self.strategy.recompute)) * self._passes
+        again = recomputed_flops(self.graph, self.strategy.recompute, self.strategy.modules)
+        return self.flops() + float(again) * self._passes
 
     def mfu(self, convention: Convention = "full-attention") -> float:
         """Model FLOP utilisation: share of the devices' peak that goes into needed FLOP."""
@@ -207,7 +208,10 @@ def predict_layout(workload: Workload, hardware: Hardware, strategy: Strategy, l
     share = divide(graph, layout, strategy)
     state = state_of(workload, strategy)
     processor = Processor(hardware.device, workload.training.precision, strategy.attention)
-    passes = Passes(processor, hardware.network, strategy.recompute, state.accumulate_traffic, strategy.framework)
+    passes = Passes(
+        processor, hardware.network, strategy.recompute, state.accumulate_traffic, strategy.framework,
+        strategy.expert_kernels, strategy.modules,
+    )  # fmt: skip
     parameters, experts = fullest(share, layout)
     sync = synchronise(Replicas(parameters, share.tied, share.layers, state, layout, hardware, strategy, experts))
     tree = step(

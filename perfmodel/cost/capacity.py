@@ -10,6 +10,7 @@ import numpy as np
 
 from perfmodel.formulas.memory import in_flight_1f1b, sharded
 from perfmodel.graph.ops import Attention
+from perfmodel.graph.recomputation import dropped
 from perfmodel.parallel.expert import ExpertGroups
 
 if TYPE_CHECKING:
@@ -130,14 +131,15 @@ def _body_activations(body: Iterable[LocalBlock], boundary: Bytes, strategy: Str
         if strategy.recompute == "full":
             kept = kept + block.repeat * boundary
             again = np.maximum(again, block.saved)
-        elif strategy.recompute == "selective":
-            dropped = _recomputable(block)
-            kept = kept + block.repeat * (block.saved - dropped)
-            again = np.maximum(again, dropped)
         else:
-            kept = kept + block.repeat * block.saved
+            less = _recomputable(block, strategy)
+            kept = kept + block.repeat * (block.saved - less)
+            again = np.maximum(again, less)
     return kept, again
 
 
-def _recomputable(block: LocalBlock) -> Bytes:
-    return sum(local.op.recomputable for local in block.ops if isinstance(local.op, Attention))
+def _recomputable(block: LocalBlock, strategy: Strategy) -> Bytes:
+    """What one layer does not keep, and holds while it is recomputed."""
+    ops = [local.op for local in block.ops]
+    cores = [op.recomputable for op in ops if isinstance(op, Attention)] if strategy.recompute == "selective" else []
+    return sum(cores) + sum(dropped(op, strategy.modules) for op in ops)

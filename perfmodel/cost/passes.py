@@ -11,6 +11,8 @@ from perfmodel.cost.communication import exchange
 from perfmodel.formulas.host import dispatch
 from perfmodel.graph.flops import is_unfused
 from perfmodel.graph.kernels import Stream
+from perfmodel.graph.ops import Experts
+from perfmodel.graph.recomputation import repeated
 from perfmodel.parallel.messages import ELSEWHERE
 from perfmodel.timeline import Overlap, Part, Repeat, Serial, launches, term
 
@@ -21,8 +23,8 @@ if TYPE_CHECKING:
     from perfmodel.graph.kernels import Kernel
     from perfmodel.parallel import LocalBlock, LocalOp, Message
     from perfmodel.specs.network import Tier
-    from perfmodel.specs.strategy import Framework, Recompute
-    from perfmodel.units import Bytes
+    from perfmodel.specs.strategy import ExpertKernels, Framework, Recompute
+    from perfmodel.units import Bytes, Count
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,25 +37,40 @@ class Passes:
     accumulate_traffic: Bytes
     """Of adding one parameter's gradient to the sum over microbatches."""
     framework: Framework | None
+    expert_kernels: ExpertKernels = "grouped"
+    modules: frozenset[str] = frozenset()
+    """Parts of the body's layers that are recomputed beside those of `recompute`."""
 
     def forward(self, blocks: Iterable[LocalBlock]) -> Part:
         """All operations of the blocks, in order."""
         blocks = tuple(blocks)
         parts = tuple(self._repeat(b, [self._forward(op) for op in b.ops]) for b in blocks)
-        return self._beside(self._launched(Serial("forward", parts)), blocks, "forward")
+        part = self._launched(Serial("forward", parts), self._each(blocks, backward=False))
+        return self._beside(part, blocks, "forward")
 
     def backward(self, blocks: Iterable[LocalBlock], *, recompute: bool = True) -> Part:
         """Gradients in reverse order; the blocks of the body first recompute what the strategy dropped."""
         again = self.recompute if recompute else "none"
+        modules = self.modules if recompute else frozenset()
         blocks = tuple(blocks)
-        part = self._launched(Serial("backward", tuple(self._backward_block(block, again) for block in blocks)))
+        each = self._each(blocks, backward=True) + (self._each(blocks, backward=False) if again == "full" else 0)
+        part = self._launched(
+            Serial("backward", tuple(self._backward_block(block, again, modules) for block in blocks)), each
+        )
         return self._beside(part, blocks, "backward", again)
 
-    def _launched(self, part: Serial) -> Part:
+    def _each(self, blocks: tuple[LocalBlock, ...], *, backward: bool) -> Count:
+        """What a host launches for single experts, where their products are not grouped."""
+        if self.expert_kernels == "grouped":
+            return 0.0
+        experts = ((b.repeat, local.op) for b in blocks for local in b.ops)
+        return sum((count * op.launches(backward=backward) for count, op in experts if isinstance(op, Experts)), 0.0)
+
+    def _launched(self, part: Serial, more: Count = 0.0) -> Part:
         """A pass, beside the host that launches its kernels."""
         if self.framework is None or self.framework.dispatch is None:
             return part
-        host = term("dispatch", dispatch, kind="host", launches=launches(part), time=self.framework.dispatch)
+        host = term("dispatch", dispatch, kind="host", launches=launches(part) + more, time=self.framework.dispatch)
         return Overlap(part.name, (part, host))
 
     def _beside(self, part: Part, blocks: tuple[LocalBlock, ...], name: str, again: Recompute = "none") -> Part:
@@ -68,8 +85,12 @@ class Passes:
             return part
         return Overlap(name, (part, Serial(f"{name} messages", tuple(beside))), self.processor.slowdown)
 
-    def _backward_block(self, block: LocalBlock, again: Recompute) -> Repeat:
-        recomputed = [self._forward(op, "recompute ", "recompute") for op in block.ops if _is_recomputed(op, again)]
+    def _backward_block(self, block: LocalBlock, again: Recompute, modules: frozenset[str]) -> Repeat:
+        recomputed: list[Part] = [
+            self._forward(op, "recompute ", "recompute") for op in block.ops if _is_recomputed(op, again)
+        ]
+        repeats = [k for op in block.ops for k in repeated(op.op, modules)]
+        recomputed += [self.processor.time(kernel, "recompute ", "recompute") for kernel in repeats]
         add = self.processor.time(Stream("gradient accumulation", self.accumulate_traffic * block.gradients))
         adds = (add,) if np.any(np.asarray(block.gradients) > 0) else ()
         return self._repeat(block, [*recomputed, *(self._backward(op) for op in reversed(block.ops)), *adds])

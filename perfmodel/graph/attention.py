@@ -73,12 +73,16 @@ class Attention:
         return self.head_dim + self._value_dim
 
     @property
+    def inputs(self) -> Bytes:
+        """Queries, keys and values, as they are kept."""
+        return self._query * self.element + self._key_value * self.element / self.saved_over
+
+    @property
     def saved(self) -> Bytes:
         """Queries, keys, values and either the scores or the output with its normaliser."""
-        query, key_value = self._query * self.element, self._key_value * self.element / self.saved_over
         if self.fused:
-            return query + key_value + self._output * self.element + 4 * self.batch * self.heads * self.queries
-        return query + key_value + self.scores * (self.element * (1 + self.dropout) + self.dropout)
+            return self.inputs + self._output * self.element + 4 * self.batch * self.heads * self.queries
+        return self.inputs + self.scores * (self.element * (1 + self.dropout) + self.dropout)
 
     @property
     def recomputable(self) -> Bytes:

@@ -144,8 +144,8 @@ class Builder:
             *self.graph_operations(self.batch * self.model.heads * self.sequence**2),
         )
 
-    def perceptron(self, name: str, width: int) -> Ops:
-        """Up, activation, down."""
+    def perceptron(self, name: str, width: int, *, input_kept: bool = False) -> Ops:
+        """Up, activation, down; another operation may keep the input."""
         m = self.model
         gated = m.activation == "swiglu"
         activation = Elementwise(
@@ -153,7 +153,7 @@ class Builder:
             reads=1 + gated, kept=1 + gated, backward_traffic=3 + 2 * gated, split="tensor",
         )  # fmt: skip
         return (
-            self.linear(f"{name} up", m.hidden, (1 + gated) * width, "column"),
+            self.linear(f"{name} up", m.hidden, (1 + gated) * width, "column", input_kept=input_kept),
             *self.bias(f"{name} up bias", (1 + gated) * width),
             activation,
             self.linear(f"{name} down", width, m.hidden, "row"),

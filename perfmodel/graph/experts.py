@@ -39,6 +39,9 @@ class Experts:
     """Times that tokens are put in order before the products: again where they come from other devices."""
     imbalance: Count = 1.0
     """The load, where the experts are spread over devices."""
+    groups: Count = 1
+    """Of experts; a token goes to at most `top_groups` of them."""
+    top_groups: Count = 1
     casts: bool = False
     """Casting to narrow operands is a pass of its own, as in training; serving engines keep weights and tokens narrow."""
     capacity: Count | None = None
@@ -61,6 +64,11 @@ class Experts:
         """Inputs of the products and of the activation."""
         return self.tokens * (self.hidden + (2 + self.gated) * self.inner) * self.element
 
+    def launches(self, *, backward: bool) -> Count:
+        """Kernels beyond those below, where each expert has products of its own: gradients are two of each forward one."""
+        products, casts = (4, 2) if backward else (2, 2)
+        return (self.experts - 1) * (products + casts * (self.operand is not None))
+
     def forward(self) -> Kernels:
         """Tokens sorted by expert, up, activation, down, tokens back in their places."""
         up = (1 + self.gated) * self.inner
@@ -68,11 +76,16 @@ class Experts:
             self._sorting("sort"),
             *self._cast("up cast", self.hidden),
             self._grouped("up", self._rows, up, self.hidden),
-            Stream(f"{self.name} activation", (up + self.inner) * self._computed * self.element),
+            self.activation(),
             *self._cast("down cast", self.inner),
             self._grouped("down", self._rows, self.hidden, self.inner),
             self._sorting("unsort"),
         )
+
+    def activation(self) -> Stream:
+        """Between the products."""
+        width = (2 + self.gated) * self.inner
+        return Stream(f"{self.name} activation", width * self._computed * self.element)
 
     def backward(self) -> Kernels:
         """Gradients of inputs and weights of both products, and of the activation."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from perfmodel.graph.kernels import Convolution, FlashAttention, Fused, Gemm, Repeated
 from perfmodel.graph.ops import Attention, Experts
+from perfmodel.graph.recomputation import repeated
 
 if TYPE_CHECKING:
     from perfmodel.graph.graph import Graph
@@ -42,8 +43,11 @@ def _active(op: Op) -> Count:
     return op.active_parameters if isinstance(op, Experts) else op.parameters
 
 
-def recomputed_flops(graph: Graph, recompute: str) -> Flop:
+def recomputed_flops(graph: Graph, recompute: str, modules: frozenset[str] = frozenset()) -> Flop:
     """FLOP of the forward passes that a recomputation policy executes again, under full attention."""
+    if modules:
+        parts = sum(b.repeat * sum(k.flops for op in b.ops for k in repeated(op, modules)) for b in graph.body)
+        return parts + recomputed_flops(graph, recompute)
     if recompute == "none":
         return 0.0
     return sum(

@@ -53,6 +53,23 @@ class ExpertGroups:
         return self._group(self._stride("ep"), self.layout.ep)
 
     @property
+    def near(self) -> Group:
+        """Of them, those in one host."""
+        return self.exchange.inside(self.layout.host or self.layout.devices)
+
+    @property
+    def between(self) -> Group:
+        """One rank of each host, among those that tokens travel between."""
+        exchange, near = self.exchange, self.near
+        row = exchange.size / exchange.rows
+        within = near.size / near.rows
+        several = np.asarray(row / within) > 1
+        return Group(
+            exchange.size / near.size, np.where(several, exchange.stride * within, exchange.apart * near.rows),
+            np.where(several, exchange.rows / near.rows, 1), exchange.apart * near.rows, exchange.job,
+        )  # fmt: skip
+
+    @property
     def tensor(self) -> Group:
         """Ranks that share each expert."""
         return self._group(self._stride("etp"), self.layout.etp)
@@ -136,24 +153,39 @@ def messages(op: Op, held: Op, layout: Layout, strategy: Strategy) -> tuple[Mess
             Message("expert all-gather", "all-gather", size, groups.together, under),
             Message("expert reduce-scatter", "reduce-scatter", size, groups.together, under),
         )
-    copies = op.top_k if strategy.dispatcher == "all-to-all" else destinations(op, layout.ep)
-    slots = 1.0 if op.capacity is None else op.capacity
-    sent = op.tokens / op.top_k / layout.tp * copies * slots * vector
-    imbalance = op.imbalance if op.capacity is None else 1.0
     gathered = held.tokens * held.load * vector
     return (
-        Message("expert dispatch", "all-to-all", sent, groups.exchange, under, imbalance),
+        *_exchange("expert dispatch", op, groups, strategy, under),
         Message("expert all-gather", "all-gather", gathered, groups.tensor, under),
         Message("expert reduce-scatter", "reduce-scatter", gathered, groups.tensor, under),
-        Message("expert combine", "all-to-all", sent, groups.exchange, under, imbalance),
+        *_exchange("expert combine", op, groups, strategy, under),
+    )
+
+
+def _exchange(
+    name: str, op: Experts, groups: ExpertGroups, strategy: Strategy, under: str
+) -> tuple[Message, ...]:  # fmt: skip
+    """A copy of each token for each of its experts; or one for each host that has some, and there one for each rank."""
+    layout = groups.layout
+    tokens = op.tokens / op.top_k / layout.tp * (1.0 if op.capacity is None else op.capacity)
+    token, imbalance = op.hidden * op.element, op.imbalance if op.capacity is None else 1.0
+    if strategy.dispatcher == "all-to-all":
+        return (Message(name, "all-to-all", tokens * op.top_k * token, groups.exchange, under, imbalance),)
+    inside, between = groups.near, groups.between
+    far, near = tokens * destinations(op, between.size) * token, tokens * destinations(op, layout.ep) * token
+    return (
+        Message(f"{name} between hosts", "all-to-all", far, between, under, imbalance),
+        Message(name, "all-to-all", near, inside, under, imbalance),
     )
 
 
 def destinations(op: Experts, ranks: Count) -> Count:
     """Ranks that a token goes to on average, if its k experts are any of the E, E/p of them on each rank.
 
-    A rank has none of them with probability (1 - (E/p)/E) (1 - (E/p)/(E-1)) ... over k factors (derived).
+    A rank has none of them with probability (1 - (E/p)/E) (1 - (E/p)/(E-1)) ... over k factors (derived). Where a token
+    goes to a few groups of experts alone, no more ranks than have a part of those.
     """
     held = op.experts / ranks
     none = reduce(mul, (np.maximum(1 - held / (op.experts - i), 0) for i in range(int(op.top_k))), 1.0)
-    return ranks * (1 - none)
+    most = np.where(np.asarray(op.groups) > 1, op.top_groups * np.maximum(ranks / op.groups, 1), ranks)
+    return np.minimum(ranks * (1 - none), most)

@@ -74,6 +74,8 @@ class Layout:
     etp: Count = 1
     cut: Cut = EVEN
     """Which layers a stage has."""
+    host: Count = 0
+    """Devices that a network within hosts joins; 0 where that does not matter."""
 
     @property
     def devices(self) -> Count:
@@ -153,6 +155,7 @@ def arrange(workload: Workload, hardware: Hardware, strategy: Strategy) -> Layou
         tp=s.tp, pp=s.pp, vpp=s.vpp, cp=s.cp, dp=dp, microbatch=s.microbatch,
         batch=workload.training.batch, shard_group=s.shard_group or dp * s.cp, order=s.order,
         ep=s.ep, etp=s.etp or s.tp, cut=cut_of(workload.model, s),
+        host=max((t.devices for t in hardware.network if t.is_local), default=0),
     )  # fmt: skip
 
 

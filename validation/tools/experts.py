@@ -48,6 +48,14 @@ ROUTING: tuple[tuple[str, dict[str, Value]], ...] = (
 """What notes say of experts; all that are found count."""
 
 
+WHOLE_EXPERTS = r"(Megatron-Bridge|NeMo).*(deepseek|qwen3|gpt-oss)"
+"""Recipes that split no expert: expert_tensor_parallel_size is 1 in those of Megatron-Bridge.
+
+NVIDIA-NeMo/Megatron-Bridge, commit 067f987, src/megatron/bridge/perf_recipes; there too DeepEP or HybridEP carry what is
+not dropped.
+"""
+
+
 def is_mixture(line: Line) -> bool:
     """Whether a row is of a mixture of experts, or of attention as such models have."""
     family = line.text("family")
@@ -60,7 +68,9 @@ def mixture_workload(line: Line) -> tuple[str, dict[str, Value]]:
     known = next((workload for pattern, workload in MODELS if re.search(pattern, name)), "")
     if not known:
         return "", {}
-    overrides = {f"workload.model.{field}": value for field, value in _differences(line, known).items()}
+    overrides: dict[str, Value] = {
+        f"workload.model.{field}": value for field, value in _differences(line, known).items()
+    }
     for pattern, facts in ROUTING:
         if line.notes(pattern):
             overrides |= {path: value for path, value in facts.items() if path.startswith("workload.")}
@@ -95,10 +105,11 @@ def routing_overrides(line: Line) -> dict[str, Value]:
     etp = line.notes(r"expert-tensor-parallel-size=(\d+)|expert TP=(\d+)")
     if etp:
         found["strategy.etp"] = int(etp.group(1) or etp.group(2))
-    elif (line.whole("tp") or 1) > 1 and not re.search("CI golden", line.framework) and line.whole("ep"):
-        whole = (line.whole("tp") or 1) * (line.whole("cp") or 1) * (line.whole("dp") or 1)
-        if whole % ((line.whole("ep") or 1) * (line.whole("tp") or 1)):
-            found["strategy.etp"] = 1
+    elif (line.whole("tp") or 1) > 1 and re.search(WHOLE_EXPERTS, f"{line.framework} {line.text('model')}"):
+        found["strategy.etp"] = 1
+    crosses = (line.whole("ep") or 1) > (line.whole("devices_per_node") or 1)
+    if "Megatron-Bridge" in line.framework and not line.notes("token-?drop") and crosses:
+        found.setdefault("strategy.dispatcher", "deduplicated")
     return found
 
 

@@ -87,6 +87,9 @@ MODELS: tuple[tuple[str, dict[str, Value]], ...] = ((r"llm-foundry", {"workload.
 """What a framework does to the models that it trains."""
 
 
+MODULES = {"layernorm": "norms", "moe_act": "activations", "mla_up_proj": "latent"}
+"""Names of Megatron-Core's recompute_modules, and ours."""
+
 OFFLOADED = r"offload\w* ratio alpha=0?\.0*[1-9]|offloaded to host|CPU offload: (?!none)"
 """How notes say that activations or states leave the device."""
 
@@ -340,6 +343,9 @@ def _strategy_overrides(line: Line) -> dict[str, Value]:
         found["strategy.gradient_overlap"] = "none"
     if is_mixture(line):
         found |= routing_overrides(line)
+    modules = recomputed_modules(line.text("recompute"))
+    if modules:
+        found["strategy.recompute_modules"] = modules
     found |= _uneven(line)
     if re.search("fp32 grad accumulation", line.text("precision")):
         found["strategy.gradient_precision"] = "fp32"
@@ -349,7 +355,7 @@ def _strategy_overrides(line: Line) -> dict[str, Value]:
 def _uneven(line: Line) -> dict[str, Value]:
     """Layers that do not divide by the chunks: recipes count embedding and head as layers, those of DeepSeek cut the end short."""
     layers, chunks = line.whole("layers") or 0, (line.whole("pp") or 1) * (line.whole("vpp") or 1)
-    if "nemo" not in line.strategy and "megatron-core" not in line.strategy or layers % chunks == 0:
+    if ("nemo" not in line.strategy and "megatron-core" not in line.strategy) or layers % chunks == 0:
         return {}
     last = line.text("family") == "deepseek" and -(-layers // chunks) >= DEEP
     return {"strategy.stage_layers": "last-fewer" if last else "ends-fewer"}
@@ -404,7 +410,20 @@ def _recompute(line: Line) -> str:
         return "none"
     if re.fullmatch(r"selective( \(attention core\)| \+ sequence parallel)?", printed) and "fsdp" not in line.strategy:
         return "selective"
+    if "fsdp" not in line.strategy and recomputed_modules(printed):
+        return "none"
     raise Unusable(f"recomputation '{printed}' is none that the model has")
+
+
+def recomputed_modules(printed: str) -> str:
+    """Parts of a layer that Megatron-Core recomputes by name, in ours; empty where a name is unknown.
+
+    >>> recomputed_modules("selective: layernorm+moe_act")
+    'norms+activations'
+    """
+    named = re.fullmatch(r"selective(?:: ?| \[)([\w+ ]+?)\]?", printed)
+    names = re.split(r"[+ ]", named.group(1)) if named else []
+    return "+".join(MODULES[name] for name in names) if all(name in MODULES for name in names) else ""
 
 
 def _attention(printed: str, preset: str) -> str:
