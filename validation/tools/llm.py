@@ -143,8 +143,9 @@ class Line:
 
     @property
     def strategy(self) -> str:
-        """Its preset."""
-        return strategy(self.framework, self.text("date"))
+        """Its preset; experts of NeMo are launched one by one where no CUDA graph is named."""
+        preset = strategy(self.framework, self.text("date"))
+        return "nemo-eager" if preset == "nemo" and is_mixture(self) and not self.notes("cuda graph") else preset
 
     @property
     def is_megatron(self) -> bool:
@@ -211,7 +212,7 @@ def _cases(line: Line, stem: str, common: set[str]) -> Iterator[Case]:
             strategy=line.strategy,
             tp=line.whole("tp"),
             pp=line.whole("pp"),
-            vpp=line.whole("vpp"),
+            vpp=_chunks(line),
             dp=line.whole("dp"),
             cp=line.whole("cp"),
             ep=line.whole("ep"),
@@ -231,6 +232,11 @@ def _cases(line: Line, stem: str, common: set[str]) -> Iterator[Case]:
             split=cast("Literal['calibration', 'test']", line.text("split")),
             notes="" if position else notes,
         )
+
+
+def _chunks(line: Line) -> int | None:
+    """Model chunks of a stage; what recipes say of them means nothing without a pipeline."""
+    return line.whole("vpp") if (line.whole("pp") or 1) > 1 or line.whole("vpp") == 1 else None
 
 
 def _refuse(line: Line) -> None:
