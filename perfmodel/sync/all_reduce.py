@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from perfmodel.parallel import Group
     from perfmodel.parallel.messages import Collective
     from perfmodel.sync.replicas import Replicas
-    from perfmodel.units import Bytes
+    from perfmodel.units import Bytes, Count
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,8 @@ def synchronise(replicas: Replicas) -> Synchronisation:
     if np.any(np.asarray(replicas.experts) > 0):
         state = replicas.state
         gradient, weight = replicas.experts * state.gradient, replicas.experts * state.weight
-        parts.append(_Weights("expert ", replicas, gradient, weight, groups.replicas, groups.shards, groups.across))
+        among = (_where(replicas.experts, group) for group in (groups.replicas, groups.shards, groups.across))
+        parts.append(_Weights("expert ", replicas, gradient, weight, *among))
     embedding = replicas.tied_embedding()
     shards = (layout.shards.size, groups.shards_size) if strategy.zero else (1, 1)
     update = replicas.optimizer_step(*shards)
@@ -88,3 +89,9 @@ def synchronise(replicas: Replicas) -> Synchronisation:
             if strategy.weight_overlap == "none":
                 return Synchronisation((), (), between, (embedding, update), exposed=(*fetch, *fetch, *shed))
             return Synchronisation(fetch, (*fetch, *shed), between, (embedding, update))
+
+
+def _where(experts: Count, group: Group) -> Group:
+    """A group, or in rows of a column without experts of their own one rank alone."""
+    apart = np.asarray(experts) > 0
+    return replace(group, size=np.where(apart, group.size, 1), rows=np.where(apart, group.rows, 1))

@@ -85,8 +85,12 @@ def mixture_workload(line: Line) -> tuple[str, dict[str, Value]]:
 def small_mixture(line: Line) -> dict[str, Value]:
     """The experts of a model that a test made up: generic but for what its row and its flags say."""
     found: dict[str, Value] = {
-        f"experts.{field}": line.needed(column, "experts")
-        for column, field in (("experts", "count"), ("top_k", "top_k"), ("moe_ffn", "ffn_hidden"))
+        f"experts.{field}": line.needed(column, f"mixture of experts: {words}")
+        for column, field, words in (
+            ("experts", "count", "their number"),
+            ("top_k", "top_k", "experts of a token"),
+            ("moe_ffn", "ffn_hidden", "their width"),
+        )
     }
     dense = line.notes(r"moe-layer-freq=\(\[0\]\*(\d+)\+\[1\]\*\d+\)")
     if dense:
