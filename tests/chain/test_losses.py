@@ -32,7 +32,7 @@ def jobs(draw: st.DrawFn) -> tuple[str, str, dict[str, Any]]:
     dp, microbatch = draw(st.sampled_from([1, 2, 4])), draw(st.sampled_from([1, 2]))
     job: dict[str, Any] = {"dp": dp, "microbatch": microbatch, "batch": 32 * dp * microbatch}
     if (workload, machine) != GPT:
-        job["sync"] = draw(st.sampled_from(["all-reduce", "peer-to-peer"]))
+        job["sync"] = draw(st.sampled_from(["all-reduce", "peer-to-peer", "parameter-server"]))
         return workload, machine, job
     schedule = draw(st.sampled_from(list(SCHEDULES)))
     job |= {"tp": draw(st.sampled_from([1, 2, 8])), "cp": draw(st.sampled_from([1, 2])), "schedule": schedule}
