@@ -2,7 +2,7 @@
 
 >>> import perfmodel
 >>> sorted(perfmodel.__all__)[:3]
-['InputError', 'PerfModelError', 'calibrate_collectives']
+['InputError', 'PerfModelError', 'bubbles']
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from perfmodel.api import (
+        bubbles,
         calibrate_collectives,
         calibrate_ops,
         check,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
         report,
         show,
         validate,
+        validate_systems,
         validate_tables,
         write_timeline,
     )
@@ -35,6 +37,7 @@ __version__ = "0.1.0"
 __all__ = [
     "InputError",
     "PerfModelError",
+    "bubbles",
     "calibrate_collectives",
     "calibrate_ops",
     "check",
@@ -50,6 +53,7 @@ __all__ = [
     "report",
     "show",
     "validate",
+    "validate_systems",
     "validate_tables",
     "write_timeline",
 ]

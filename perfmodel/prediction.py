@@ -116,7 +116,7 @@ class Prediction:
     @property
     def computing(self) -> float:
         """Time that the fullest device spends in kernels."""
-        idle = (*COMMUNICATION, "bubble", "host")
+        idle = (*COMMUNICATION, "bubble", "host", "stragglers")
         return sum(time for kind, (time, _) in self.kinds.items() if kind not in idle)
 
     @property
@@ -237,7 +237,14 @@ def predict_layout(workload: Workload, hardware: Hardware, strategy: Strategy, l
     share = divide(graph, layout, strategy)
     state = state_of(workload, strategy)
     processor = Processor(hardware.device, workload.training.precision, strategy.attention)
-    passes = Passes(processor, hardware.network, strategy.recompute, state.accumulate_traffic, strategy.framework)
+    passes = Passes(
+        processor,
+        hardware.network,
+        strategy.recompute,
+        state.accumulate_traffic,
+        state.epilogue_traffic,
+        strategy.framework,
+    )
     parameters = fullest_parameters(share, layout, strategy.schedule)
     sync = synchronise(Replicas(parameters, share.tied, share.layers, state, layout, hardware, strategy))
     stage = _stage(share, layout, passes, strategy)

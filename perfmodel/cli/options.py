@@ -34,6 +34,25 @@ OutputFile = Annotated[
 ]
 
 
+StragglersName = Annotated[
+    str | None,
+    typer.Option(
+        "--stragglers", metavar="NAME", help="Library name or YAML file of delays: slow devices, messages, nodes."
+    ),
+]
+FailuresName = Annotated[
+    str | None,
+    typer.Option("--failures", metavar="NAME", help="Library name or YAML file of failures and checkpoints."),
+]
+SimulatedSteps = Annotated[
+    int,
+    typer.Option(
+        "--simulate", metavar="N", min=0, max=10_000_000, help="Draw N steps to check --stragglers and --failures."
+    ),
+]
+SeedNumber = Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Of the random numbers of --simulate.")]
+
+
 def _text(name: str, metavar: str, help_text: str) -> Any:
     return Annotated[str | None, typer.Option(name, metavar=metavar, help=help_text)]
 

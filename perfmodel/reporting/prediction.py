@@ -10,6 +10,8 @@ import numpy as np
 from perfmodel.graph.flops import CONVENTIONS
 from perfmodel.reporting.report import Report, Section, flat
 from perfmodel.reporting.text import count, quantity, rate, share
+from perfmodel.reporting.variation import variation_record, variation_sections
+from perfmodel.variation.varied import Varied
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -24,7 +26,9 @@ def prediction_report(prediction: Prediction) -> Report:
     """Everything that `predict` says of one step."""
     made = record(prediction)
     row = {key: value for key, value in flat(made).items() if key != "schema"}
-    sections = (_result(prediction), _breakdown(prediction), _memory(prediction))
+    sections: tuple[Section, ...] = (_result(prediction), _breakdown(prediction), _memory(prediction))
+    if isinstance(prediction, Varied):
+        sections = (*sections, *variation_sections(prediction))
     return Report(made, [row], sections, tuple(f"warning: {w}" for w in made["warnings"]))
 
 
@@ -64,6 +68,7 @@ def record(prediction: Prediction) -> dict[str, Any]:
         "parameters": float(p.graph.parameters),
         "losses": p.losses,
         "breakdown": list(_breakdown_by_name(p).values()),
+        **(variation_record(p) if isinstance(p, Varied) else {}),
         "warnings": list(warnings(p)),
     }
 
