@@ -106,6 +106,16 @@ class TestEachGoesWhereItsCauseIs:
         made = api.predict("vgg-16", "ac922-4gpu", dp=16, microbatch=32, batch=512, sync="parameter-server")
         assert made.losses["exposed parameter servers"] > 0
 
+    def test_stragglers(self, capsys: pytest.CaptureFixture[str]) -> None:
+        job = ("predict", "gpt2-1.5b", "dgx-a100-80gb", "--devices", "64", "--batch", "512", "--format", "json")
+        told = []
+        for more in ((), ("--stragglers", "jitter-assumed")):
+            assert main([*job, *more]) == 0
+            told.append(json.loads(capsys.readouterr().out))
+            assert sum(told[-1]["losses"].values()) == pytest.approx(told[-1]["step_time"], rel=1e-9, abs=0)
+        delay = told[1]["step_time"] - told[0]["step_time"]
+        assert told[1]["losses"]["stragglers"] == pytest.approx(delay, rel=1e-6)
+
     def test_the_host(self) -> None:
         made = api.predict("gpt2-124m", "dgx-a100-80gb", dp=1, batch=1, strategy="megatron-deepspeed")
         assert made.losses["host"] > 0.1 * made.step_time
