@@ -19,8 +19,10 @@ if TYPE_CHECKING:
         compare_reports,
         explain,
         list_items,
+        losses,
         operators,
         plan,
+        plot_pipeline,
         plot_roofline,
         predict,
         report,
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
         validate,
         validate_systems,
         validate_tables,
+        write_timeline,
     )
     from perfmodel.errors import InputError, PerfModelError
 
@@ -43,8 +46,10 @@ __all__ = [
     "compare_reports",
     "explain",
     "list_items",
+    "losses",
     "operators",
     "plan",
+    "plot_pipeline",
     "plot_roofline",
     "predict",
     "report",
@@ -52,6 +57,7 @@ __all__ = [
     "validate",
     "validate_systems",
     "validate_tables",
+    "write_timeline",
 ]
 
 

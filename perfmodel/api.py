@@ -32,9 +32,27 @@ class Validation:
 
 
 __all__ = [
-    "bubbles", "calibrate_collectives", "calibrate_ops", "check", "compare", "compare_reports", "explain", "list_items", "operators", "plan", "plot_roofline", "predict", "report", "show", "validate",
-    "validate_systems", "validate_tables",
-]  # fmt: skip
+    "bubbles",
+    "calibrate_collectives",
+    "calibrate_ops",
+    "check",
+    "compare",
+    "compare_reports",
+    "explain",
+    "list_items",
+    "losses",
+    "operators",
+    "plan",
+    "plot_pipeline",
+    "plot_roofline",
+    "predict",
+    "report",
+    "show",
+    "validate",
+    "validate_systems",
+    "validate_tables",
+    "write_timeline",
+]
 
 
 def predict(
@@ -165,12 +183,34 @@ def bubbles(prediction: Prediction) -> Report:
     return bubbles_report(prediction, prediction_report(prediction))
 
 
+def losses(prediction: Prediction) -> Report:
+    """A prediction with what keeps it from the needed FLOP at the peak: named losses that add up to the step."""
+    from perfmodel.reporting.losses import losses_report
+
+    return losses_report(prediction)
+
+
 def plot_roofline(prediction: Prediction, path: str | Path) -> None:
     """Draw the kernels of a step under the roofline; raises InputError where no picture can be written."""
     from perfmodel.reporting import plots
 
     plots.require_picture(_path(path))
     plots.plot_roofline(prediction, _path(path))
+
+
+def plot_pipeline(prediction: Prediction, path: str | Path) -> None:
+    """Draw the passes of each stage over time; raises InputError where no picture can be written."""
+    from perfmodel.reporting import pipeline_plot, plots
+
+    plots.require_picture(_path(path), "--plot-pipeline")
+    pipeline_plot.plot_pipeline(prediction, _path(path))
+
+
+def write_timeline(prediction: Prediction, path: str | Path) -> None:
+    """Write the step as a trace for Perfetto or Chrome; raises InputError where it cannot be written."""
+    from perfmodel.reporting import timeline
+
+    timeline.write_timeline(prediction, _path(path))
 
 
 def explain(prediction: Prediction, term: str | None = None) -> Report:

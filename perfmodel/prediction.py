@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfmodel.cost.capacity import Footprint, Holdings, footprint, holdings
+from perfmodel.cost.capacity import Footprint, footprint, fullest
 from perfmodel.cost.compute import Processor
 from perfmodel.cost.interval import interval
+from perfmodel.cost.losses import ladder
 from perfmodel.cost.outcome import energy, step_cost
 from perfmodel.cost.passes import Passes
 from perfmodel.graph import expand
 from perfmodel.graph.flops import Convention, model_flops, recomputed_flops
 from perfmodel.parallel import Group, Layout, Message, arrange, divide
 from perfmodel.parallel.sharded_state import state_of
-from perfmodel.schedule import Stage, step
+from perfmodel.schedule import SCHEDULES, Stage, step
+from perfmodel.schedule.replay import Replay, replay
 from perfmodel.sync import Replicas, Synchronisation, synchronise
 from perfmodel.timeline import Part, Repeat, Serial, duration, leaves
 
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 COMMUNICATION = (
     "tensor parallel",
     "context parallel",
+    "expert parallel",
     "data parallel",
     "pipeline parallel",
     "push",
@@ -55,6 +58,10 @@ class Prediction:
     """What one device has of the graph."""
     state: State
     """Bytes for each parameter."""
+    stage: Stage
+    """Passes of one microbatch."""
+    sync: Synchronisation
+    """What replicas exchange."""
     tree: Part
 
     @cached_property
@@ -66,6 +73,15 @@ class Prediction:
     def step_time(self) -> float:
         """Of one optimiser step over the global batch."""
         return float(duration(self.tree))
+
+    @cached_property
+    def replay(self) -> Replay:
+        """The step played pass by pass, every stage with its own time."""
+        return replay(
+            self.stage, self.layout, self.sync, schedule=SCHEDULES[self.strategy.schedule],
+            overlap=self.strategy.gradient_overlap == "backward",
+            slowdown=Processor(self.hardware.device, self.workload.training.precision).slowdown,
+        )  # fmt: skip
 
     @cached_property
     def terms(self) -> tuple[tuple[Term, float, float], ...]:
@@ -85,6 +101,14 @@ class Prediction:
             before, seen = merged.get(leaf.kind, (0.0, 0.0))
             merged[leaf.kind] = (before + time, seen + exposed)
         return merged
+
+    @cached_property
+    def losses(self) -> dict[str, float]:
+        """What keeps the step from the needed FLOP at the peak, in seconds; with the ideal they add up to the step."""
+        at_peak = self.devices * self.peak
+        tokens = self.graph.tokens is not None
+        average = float(self.graph.flops()) * self._passes / at_peak if tokens else None
+        return ladder(self.terms, ideal=self.flops() / at_peak, average=average, peak=self.peak)
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -110,7 +134,11 @@ class Prediction:
     @property
     def hardware_flops(self) -> float:
         """FLOP of the step with what recomputation executes again, under full attention."""
-        return self.flops() + float(recomputed_flops(self.graph, self.strategy.recompute)) * self._passes
+        return self.flops() + self._recomputed()
+
+    def _recomputed(self, convention: Convention = "full-attention") -> float:
+        strategy = self.strategy
+        return float(recomputed_flops(self.graph, strategy.recompute, convention, strategy.modules)) * self._passes
 
     def mfu(self, convention: Convention = "full-attention") -> float:
         """Model FLOP utilisation: share of the devices' peak that goes into needed FLOP."""
@@ -118,8 +146,13 @@ class Prediction:
 
     @property
     def hfu(self) -> float:
-        """Hardware FLOP utilisation: recomputation counts."""
+        """Hardware FLOP utilisation: recomputation counts, under full attention."""
         return self.hardware_flops / (self.step_time * self.devices * self.peak)
+
+    def hfu_by(self, convention: Convention) -> float:
+        """Hardware FLOP utilisation where model and recomputation are counted under a convention."""
+        flops = self.flops(convention) + self._recomputed(convention)
+        return flops / (self.step_time * self.devices * self.peak)
 
     @property
     def samples_per_second(self) -> float:
@@ -196,14 +229,11 @@ def predict(workload: Workload, hardware: Hardware, strategy: Strategy) -> Predi
 
 def predict_layout(workload: Workload, hardware: Hardware, strategy: Strategy, layout: Layout) -> Prediction:
     """The prediction of degrees that are known to be allowed; each may be a column with one row per candidate."""
-    work = work_of(workload, strategy, layout)
-    processor = processor_of(workload, hardware, strategy)
-    tree = tree_of(
-        stage_of(work, processor, hardware, strategy, layout),
-        sync_of(holdings(work.share, strategy.recompute), work, hardware, strategy, layout),
-        strategy, layout, processor,
-    )  # fmt: skip
-    return Prediction(workload, hardware, strategy, layout, work.graph, work.share, work.state, tree)
+    work, processor = work_of(workload, strategy, layout), processor_of(workload, hardware, strategy)
+    stage = stage_of(work, processor, hardware, strategy, layout)
+    sync = sync_of(work, hardware, strategy, layout)
+    tree = tree_of(stage, sync, strategy, layout, processor)
+    return Prediction(workload, hardware, strategy, layout, work.graph, work.share, work.state, stage, sync, tree)
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,32 +263,33 @@ def processor_of(workload: Workload, hardware: Hardware, strategy: Strategy) -> 
     return Processor(hardware.device, workload.training.precision, strategy.attention)
 
 
-def stage_of(work: Work, processor: Processor, hardware: Hardware, strategy: Strategy, layout: Layout) -> Stage:
-    """The passes of one microbatch, priced."""
-    share, state = work.share, work.state
-    passes = Passes(
-        processor, hardware.network, strategy.recompute, state.accumulate_traffic, state.epilogue_traffic, strategy.framework
-    )  # fmt: skip
-    return Stage(
-        body_forward=passes.forward(share.body),
-        body_backward=passes.backward(share.body),
-        prologue=_both(passes, share.prologue),
-        epilogue=_both(passes, share.epilogue),
-        sends=(_sends(share, layout, passes, strategy),),
-    )
-
-
-def sync_of(held: Holdings, work: Work, hardware: Hardware, strategy: Strategy, layout: Layout) -> Synchronisation:
+def sync_of(work: Work, hardware: Hardware, strategy: Strategy, layout: Layout) -> Synchronisation:
     """What replicas exchange, priced; the fullest stage sets how much."""
-    only = layout.pp == 1
-    parameters = np.maximum(held.parameters(first=True, last=only), held.parameters(first=only, last=True))
-    return synchronise(Replicas(parameters, work.share.tied, work.share.layers, work.state, layout, hardware, strategy))
+    share = work.share
+    parameters, experts = fullest(share, layout, strategy.schedule)
+    return synchronise(Replicas(parameters, share.tied, share.layers, work.state, layout, hardware, strategy, experts))
 
 
 def tree_of(stage: Stage, sync: Synchronisation, strategy: Strategy, layout: Layout, processor: Processor) -> Part:
     """The tree of time of a step."""
-    overlap = strategy.gradient_overlap == "backward"
-    return step(stage, layout, sync, overlap=overlap, slowdown=processor.slowdown)
+    return step(
+        stage, layout, sync, overlap=strategy.gradient_overlap == "backward",
+        slowdown=processor.slowdown, schedule=SCHEDULES[strategy.schedule],
+    )  # fmt: skip
+
+
+def stage_of(work: Work, processor: Processor, hardware: Hardware, strategy: Strategy, layout: Layout) -> Stage:
+    """The passes of one microbatch, priced."""
+    share, passes = work.share, Passes(processor, hardware.network, strategy, work.state)
+    forward, backward = passes.forward(share.body), passes.backward(share.body)
+    return Stage(
+        body_forward=forward,
+        body_backward=backward,
+        prologue=_both(passes, share.prologue),
+        epilogue=_both(passes, share.epilogue),
+        sends=(_sends(share, layout, passes, strategy),),
+        slack=layout.cut.spare / share.layers * (duration(forward) + duration(backward)),
+    )
 
 
 def _both(passes: Passes, blocks: tuple[LocalBlock, ...]) -> Part:

@@ -61,9 +61,12 @@ def _common(
 def predict(
     workload: WorkloadName, hardware: HardwareName, job: JobOptions,
     plot: Annotated[Path | None, typer.Option("--plot", metavar="PNG", help="Draw the kernels under the roofline.")] = None,
+    plot_pipeline: Annotated[Path | None, typer.Option("--plot-pipeline", metavar="PNG", help="Draw the passes of each stage over time.")] = None,
+    timeline: Annotated[Path | None, typer.Option("--timeline", metavar="JSON", help="Write the step as a trace for Perfetto or Chrome.")] = None,
     *,
     ops: Annotated[bool, typer.Option("--ops", help="List the kernels by time, with their place under the roofline.")] = False,
     bubbles: Annotated[bool, typer.Option("--bubbles", help="List when each pipeline stage is idle, and its free memory.")] = False,
+    losses: Annotated[bool, typer.Option("--losses", help="Say why it is not faster: losses that add up to the step.")] = False,
     stragglers: StragglersName = None, failures: FailuresName = None, simulate: SimulatedSteps = 0, seed: SeedNumber = 0,
     form: FormatName = "table", output: OutputFile = None,
 ) -> None:  # fmt: skip
@@ -79,8 +82,12 @@ def predict(
     )  # fmt: skip
     if plot is not None:
         api.plot_roofline(prediction, plot)
-    report = api.operators(prediction) if ops else api.bubbles(prediction) if bubbles else api.report(prediction)
-    write(report, form, output)
+    if plot_pipeline is not None:
+        api.plot_pipeline(prediction, plot_pipeline)
+    if timeline is not None:
+        api.write_timeline(prediction, timeline)
+    tables = api.operators if ops else api.losses if losses else api.bubbles if bubbles else api.report
+    write(tables(prediction), form, output)
     if not prediction.fits:
         raise typer.Exit(FAILED)
 

@@ -76,7 +76,9 @@ _JOB: dict[str, Any] = {
     "precision": _text("--precision", "NAME", "fp32, tf32, fp16, bf16, fp8 …"),
     "recompute": _text("--recompute", "POLICY", "none, selective or full."),
     "attention": _text("--attention", "KIND", "unfused, flash, flash-2, flash-1 or cudnn."),
-    "schedule": _text("--schedule", "NAME", "1f1b or gpipe."),
+    "schedule": _text(
+        "--schedule", "NAME", "1f1b, gpipe, breadth-first, zero-bubble-h1, -h2 or -v, dual-pipe, pipedream, 3f1b …"
+    ),
     "sync": _text("--sync", "NAME", "all-reduce, parameter-server or peer-to-peer."),
     "servers": _text("--servers", "N", "Parameter servers; default one for each host of workers."),
     "sequence_parallel": Annotated[

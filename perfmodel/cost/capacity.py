@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from functools import reduce
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfmodel.formulas.memory import in_flight_1f1b, sharded
+from perfmodel.cost.in_flight import IN_FLIGHT, weight_versions
+from perfmodel.formulas.memory import sharded
 from perfmodel.graph.ops import Attention
+from perfmodel.graph.recomputation import dropped
+from perfmodel.parallel.expert import ExpertGroups
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -16,7 +20,7 @@ if TYPE_CHECKING:
     from perfmodel.parallel import Layout, LocalBlock, Share
     from perfmodel.parallel.sharded_state import State
     from perfmodel.specs import Strategy
-    from perfmodel.specs.strategy import Recompute
+    from perfmodel.specs.strategy import Schedule
     from perfmodel.units import Bytes, Count
 
 
@@ -51,103 +55,137 @@ class Footprint:
         return self.activations + self.recomputed + self.output
 
 
-@dataclass(frozen=True, slots=True)
-class Holdings:
-    """What one device would hold of each part of the model, before states are sharded and microbatches are in flight."""
-
-    body: Count
-    """Parameters of one stage of the body, on one device."""
-    prologue: Count
-    """Parameters that only the first stage has."""
-    epilogue: Count
-    """Parameters that only the last stage has."""
-    tied: Count
-    """Parameters of the first stage that the last one holds a copy of."""
-    kept: Bytes
-    """Activations of one microbatch that the body of a stage keeps."""
-    recomputed: Bytes
-    """Activations of the layer that is being recomputed."""
-    entering: Bytes
-    """Activations of one microbatch in the prologue."""
-    head: Bytes
-    """Activations of one microbatch in the epilogue."""
-
-    def parameters(self, *, first: Count, last: Count) -> Count:
-        """Of one stage: its part of the body, what the ends hold, and the second copy of tied weights."""
-        copy = np.where(np.asarray(first), 0, self.tied)
-        return self.body + np.where(first, self.prologue, 0) + np.where(last, self.epilogue + copy, 0)
-
-
-def holdings(share: Share, recompute: Recompute) -> Holdings:
-    """Sums over the operations of one device's share.
+def footprint(share: Share, state: State, layout: Layout, strategy: Strategy, stage: Count) -> Footprint:
+    """What ``stage`` (counted from 0; a number or a column) holds.
 
     Activations are those that the operations declare (Korthikanti et al., 2022, sections 4.1 and 4.2,
-    is reproduced exactly), less what recomputation drops.
+    is reproduced exactly), times the microbatches in flight. Left out: allocator reserve and the
+    framework's context.
     """
+    held = holdings(share, layout, strategy.schedule, stage)
+    expert_shards = ExpertGroups(layout).shards_size
+    kept, again = _body_activations(_on_stage(share, layout, stage).body, share.boundary, strategy)
+
+    def state_held(size: Bytes, from_zero: int) -> Bytes:
+        on = strategy.zero >= from_zero
+        dense = sharded(size=held.dense * size, ranks=layout.shard_group * held.copies, on=on)
+        return dense + sharded(size=held.experts * size, ranks=expert_shards * held.copies, on=on)
+
+    versions = weight_versions(strategy.schedule, stage, layout.pp, layout.microbatches)
+    flights = _in_flight(layout, strategy, stage)
+    prologue = sum(b.repeat * b.saved for b in share.prologue)
+    head = sum(b.repeat * b.saved for b in share.epilogue)
+    return Footprint(
+        weights=state_held(versions * state.weight, 3),
+        gradients=state_held(state.gradient, 2),
+        optimizer=state_held(state.optimizer, 1),
+        activations=flights * (kept + np.where(held.first, prologue, 0)),
+        recomputed=again + np.zeros_like(flights),
+        output=np.where(held.last, head, 0),
+    )
+
+
+def stage_parameters(share: Share, *, first: Count, last: Count) -> Count:
+    """Of one device: its part of the body, what the ends hold, and the second copy of tied weights."""
     body, prologue, epilogue = (
         sum(b.repeat * b.parameters for b in blocks) for blocks in (share.body, share.prologue, share.epilogue)
     )
-    kept, again = _body_activations(share.body, share.boundary, recompute)
-    entering, head = (sum(b.repeat * b.saved for b in blocks) for blocks in (share.prologue, share.epilogue))
-    return Holdings(body, prologue, epilogue, share.tied, kept, again, entering, head)
+    copy = np.where(np.asarray(first), 0, share.tied)
+    return body + np.where(first, prologue, 0) + np.where(last, epilogue + copy, 0)
 
 
-def footprint(share: Share, state: State, layout: Layout, strategy: Strategy, stage: Count) -> Footprint:
-    """What ``stage`` (counted from 0; a number or a column) holds."""
-    return footprint_of(holdings(share, strategy.recompute), state, layout, strategy, stage)
+def expert_parameters(share: Share, layout: Layout, *, last: Count) -> Count:
+    """Of one device: its part of the routed experts; none where they are copied as everything else is."""
+    body, epilogue = (sum(b.repeat * b.expert_parameters for b in blocks) for blocks in (share.body, share.epilogue))
+    apart = (np.asarray(layout.ep) > 1) | (np.asarray(layout.etp) != layout.tp)
+    return np.where(apart, body + np.where(last, epilogue, 0), 0)
 
 
-def footprint_of(held: Holdings, state: State, layout: Layout, strategy: Strategy, stage: Count) -> Footprint:
-    """What ``stage`` holds: states by their sharding, activations by the microbatches in flight.
+@dataclass(frozen=True, slots=True)
+class Holdings:
+    """Parameters of one device, and which ends of the model it has."""
 
-    Left out: allocator reserve and the framework's context.
-    """
+    dense: Count
+    experts: Count
+    """Routed ones that are spread over other ranks than everything else."""
+    first: Count
+    last: Count
+    copies: int = 1
+    """Devices of a pipeline that hold the same."""
+
+    @property
+    def parameters(self) -> Count:
+        """All of them."""
+        return self.dense + self.experts
+
+
+def holdings(share: Share, layout: Layout, schedule: Schedule, stage: Count) -> Holdings:
+    """Of one device of a stage. The model may turn at the last stage and end where it begins, or run both ways."""
     first, last = np.asarray(stage) == 0, np.asarray(stage) == layout.pp - 1
-    parameters = held.parameters(first=first, last=last)
-    zero, shards = strategy.zero, layout.shard_group
-    flights = _in_flight(layout, strategy, stage)
-    return Footprint(
-        weights=sharded(size=parameters * state.weight, ranks=shards, on=zero >= 3),
-        gradients=sharded(size=parameters * state.gradient, ranks=shards, on=zero >= 2),
-        optimizer=sharded(size=parameters * state.optimizer, ranks=shards, on=zero >= 1),
-        activations=flights * (held.kept + np.where(first, held.entering, 0)),
-        recomputed=held.recomputed + np.zeros_like(flights),
-        output=np.where(last, held.head, 0),
-    )
+    if schedule == "zero-bubble-v":
+        last = first
+    held = _on_stage(share, layout, stage)
+    parameters, experts = (
+        stage_parameters(held, first=first, last=last), expert_parameters(held, layout, last=last),
+    )  # fmt: skip
+    if schedule != "dual-pipe":
+        return Holdings(parameters - experts, experts, first, last)
+    parameters = parameters + stage_parameters(held, first=last, last=first)
+    experts = experts + expert_parameters(held, layout, last=first)
+    return Holdings(parameters - experts, experts, first | last, first | last, copies=2)
+
+
+def fullest(share: Share, layout: Layout, schedule: Schedule) -> tuple[Count, Count]:
+    """Parameters, and those of routed experts among them, of the stage with most: one of the ends, or the second."""
+    stages = telling_stages(layout.pp)
+    found = [holdings(share, layout, schedule, stage) for stage in stages]
+    return reduce(np.maximum, (f.parameters for f in found)), reduce(np.maximum, (f.experts for f in found))
 
 
 def telling_stages(stages: Count) -> tuple[Count, ...]:
-    """Stages of which one is the fullest, for a number of stages that may be a column.
+    """Stages of which one is the fullest, for a number of stages that may be a column: the ends and the second.
 
-    Stages between the ends hold equal weights and, the nearer to the first, no fewer microbatches: so the first, the second
-    and the last are enough.
+    Stages between the ends hold equal weights and, the nearer to the first, no fewer microbatches.
     """
-    last = np.asarray(stages) - 1
-    return np.zeros_like(last), np.minimum(1, last), last
+    return 0, np.minimum(1, stages - 1), stages - 1
+
+
+def _on_stage(share: Share, layout: Layout, stage: Count) -> Share:
+    """The share with the layers that a stage has."""
+    made, last = layout.cut, np.asarray(stage) == layout.pp - 1
+
+    def repeat(block: LocalBlock) -> Count:
+        if not block.places or not np.all(made.chunk):
+            return block.repeat - np.where(last, made.spare * block.repeat / share.layers, 0)
+        deep = np.ndim(np.asarray(stage) + layout.pp)
+        places = np.array(block.places).reshape(-1, *[1] * deep)
+        layers: Count = np.sum(made.stage_of(places, layout.pp) == stage, axis=0)
+        return layers
+
+    return replace(share, body=tuple(replace(block, repeat=repeat(block)) for block in share.body))
 
 
 def _in_flight(layout: Layout, strategy: Strategy, stage: Count) -> Count:
-    if strategy.schedule == "gpipe":
-        return layout.microbatches + np.zeros_like(np.asarray(stage, dtype=float))
-    return in_flight_1f1b(stage=stage, stages=layout.pp, chunks=layout.vpp, microbatches=layout.microbatches)
+    return IN_FLIGHT[strategy.schedule](stage, layout.pp, layout.vpp, layout.microbatches)
 
 
-def _body_activations(body: Iterable[LocalBlock], boundary: Bytes, recompute: Recompute) -> tuple[Bytes, Bytes]:
+def _body_activations(body: Iterable[LocalBlock], boundary: Bytes, strategy: Strategy) -> tuple[Bytes, Bytes]:
     """Kept of one microbatch by all layers of a stage, and held by one layer while it is recomputed."""
     kept: Bytes = 0.0
     again: Bytes = 0.0
     for block in body:
-        if recompute == "full":
+        if strategy.recompute == "full":
             kept = kept + block.repeat * boundary
             again = np.maximum(again, block.saved)
-        elif recompute == "selective":
-            dropped = _recomputable(block)
-            kept = kept + block.repeat * (block.saved - dropped)
-            again = np.maximum(again, dropped)
         else:
-            kept = kept + block.repeat * block.saved
+            less = _recomputable(block, strategy)
+            kept = kept + block.repeat * (block.saved - less)
+            again = np.maximum(again, less)
     return kept, again
 
 
-def _recomputable(block: LocalBlock) -> Bytes:
-    return sum(local.op.recomputable for local in block.ops if isinstance(local.op, Attention))
+def _recomputable(block: LocalBlock, strategy: Strategy) -> Bytes:
+    """What one layer does not keep, and holds while it is recomputed."""
+    ops = [local.op for local in block.ops]
+    cores = [op.recomputable for op in ops if isinstance(op, Attention)] if strategy.recompute == "selective" else []
+    return sum(cores) + sum(dropped(op, strategy.modules) for op in ops)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfmodel.errors import InputError
+from perfmodel.parallel.cut import EVEN, Cut, cut_of
 from perfmodel.parallel.rules import Rules, replicas
 from perfmodel.specs.strategy import ORDER
 
@@ -63,6 +64,12 @@ class Layout:
     """Replicas over which ZeRO shards, those of context parallelism included."""
     order: str = "-".join(ORDER)
     """Degrees from the innermost to the outermost."""
+    ep: Count = 1
+    etp: Count = 1
+    cut: Cut = EVEN
+    """Which layers a stage has."""
+    host: Count = 0
+    """Devices that a network within hosts joins; 0 where that does not matter."""
 
     @property
     def devices(self) -> Count:
@@ -141,4 +148,11 @@ def arrange(workload: Workload, hardware: Hardware, strategy: Strategy) -> Layou
     return Layout(
         tp=s.tp, pp=s.pp, vpp=s.vpp, cp=s.cp, dp=dp, microbatch=s.microbatch,
         batch=workload.training.batch, shard_group=s.shard_group or dp * s.cp, order=s.order,
+        ep=s.ep, etp=s.etp or s.tp, cut=cut_of(workload.model, s),
+        host=local_devices(hardware),
     )  # fmt: skip
+
+
+def local_devices(hardware: Hardware) -> int:
+    """Devices that a network within hosts joins."""
+    return max((t.devices for t in hardware.network if t.is_local), default=0)

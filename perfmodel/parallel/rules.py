@@ -6,14 +6,17 @@ planner drops the rows of a column.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from perfmodel.errors import Place, Problem
 from perfmodel.origin import place_of
+from perfmodel.parallel.cut import cut_faults
+from perfmodel.parallel.expert_rules import expert_faults
+from perfmodel.parallel.near import divisors, multiples
 from perfmodel.specs.workload import Transformer, sequence_of
 
 if TYPE_CHECKING:
@@ -21,6 +24,14 @@ if TYPE_CHECKING:
 
     from perfmodel.specs import Hardware, Workload
     from perfmodel.units import Count
+
+
+CHUNKED = ("1f1b", "breadth-first", "zero-bubble-v")
+"""Schedules with several chunks on a stage."""
+LEAST_MICROBATCHES = {"zero-bubble-h1": 1, "zero-bubble-h2": 2, "zero-bubble-v": 2, "dual-pipe": 2}
+"""For each stage, that a schedule needs to keep all stages busy; zero-bubble-h2 and -v one less."""
+UNSHARDED = ("pipedream", "pipedream-2bw")
+"""Schedules with several versions of the weights."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +67,7 @@ class Rules:
         yield from self._device_rules()
         yield from self._batch_rules()
         yield from self._pipeline_rules()
+        yield from self._expert_rules()
         if isinstance(self.workload.model, Transformer):
             yield from self._tensor_rules(self.workload.model)
         else:
@@ -87,7 +99,7 @@ class Rules:
         elif s.devices:
             yield self._rule(
                 "devices", s.devices % model != 0,
-                lambda: f"{s.devices} is no multiple of tp x pp x cp = {model}; nearest that are: {_multiples(s.devices, model)}",
+                lambda: f"{s.devices} is no multiple of tp x pp x cp = {model}; nearest that are: {multiples(s.devices, model)}",
             )  # fmt: skip
         devices = s.devices or model * (1 if s.dp is None else s.dp)
         yield self._rule(
@@ -98,9 +110,8 @@ class Rules:
         if s.shard_group is not None:
             yield self._rule(
                 "shard_group", total % s.shard_group != 0,
-                lambda: f"{s.shard_group} does not divide {total} replicas; nearest that do: {_divisors(s.shard_group, total)}",
+                lambda: f"{s.shard_group} does not divide {total} replicas; nearest that do: {divisors(s.shard_group, total)}",
             )  # fmt: skip
-        yield self._rule("ep", s.ep > 1, lambda: f"{self.workload.name} has no experts to spread; leave ep at 1")
 
     def _batch_rules(self) -> Iterator[Rule]:
         s, batch = self.strategy, self.workload.training.batch
@@ -108,11 +119,11 @@ class Rules:
         uneven, share = batch % dp != 0, batch // dp
         yield self._of_workload(
             "batch", uneven & (replicas(s) > 0), batch,
-            lambda: f"{batch} is not divisible by {dp} data-parallel replicas; nearest that are: {_multiples(batch, int(dp))}",
+            lambda: f"{batch} is not divisible by {dp} data-parallel replicas; nearest that are: {multiples(batch, int(dp))}",
         )  # fmt: skip
         yield self._rule(
             "microbatch", ~uneven & (share % s.microbatch != 0),
-            lambda: f"{s.microbatch} does not divide the {share} samples of a replica; nearest that do: {_divisors(s.microbatch, int(share))}",
+            lambda: f"{s.microbatch} does not divide the {share} samples of a replica; nearest that do: {divisors(s.microbatch, int(share))}",
         )  # fmt: skip
 
     def _pipeline_rules(self) -> Iterator[Rule]:
@@ -122,35 +133,69 @@ class Rules:
             yield self._rule("pp", s.pp > 1, lambda: f"{what}; leave pp at 1")
             yield self._rule("vpp", s.vpp > 1, lambda: f"{what}; leave vpp at 1")
             return
-        uneven, each = np.asarray(model.layers % s.pp != 0), model.layers // s.pp
-        yield self._rule(
-            "pp", uneven,
-            lambda: f"{s.pp} does not divide {model.layers} layers; nearest that do: {_divisors(s.pp, model.layers)}",
-        )  # fmt: skip
-        yield self._rule(
-            "vpp", ~uneven & (each % s.vpp != 0),
-            lambda: f"{s.vpp} does not divide the {each} layers of a stage; nearest that do: {_divisors(s.vpp, each)}",
-        )  # fmt: skip
         several = np.asarray(s.vpp > 1)
+        if s.stage_layers != "equal":
+            for message in cut_faults(model.layers, s):
+                yield self._rule("stage_layers", broken=True, message=message.__str__)
+        else:
+            yield from self._equal_stage_rules(model.layers)
         yield self._rule(
             "vpp", several & (s.pp == 1), lambda: "virtual stages need a pipeline; raise pp above 1 or leave vpp at 1"
         )
+        yield from self._schedule_rules(several)
+
+    def _equal_stage_rules(self, layers: int) -> Iterator[Rule]:
+        s = self.strategy
+        uneven, each = np.asarray(layers % s.pp != 0), layers // s.pp
         yield self._rule(
-            "vpp", several & (s.schedule != "1f1b"),
-            lambda: f"{s.schedule} has no virtual stages; take schedule 1f1b or leave vpp at 1",
+            "pp", uneven, lambda: f"{s.pp} does not divide {layers} layers; nearest that do: {divisors(s.pp, layers)}"
+        )
+        yield self._rule(
+            "vpp", ~uneven & (each % s.vpp != 0),
+            lambda: f"{s.vpp} does not divide the {each} layers of a stage; nearest that do: {divisors(s.vpp, each)}",
         )  # fmt: skip
+
+    def _schedule_rules(self, several: Any) -> Iterator[Rule]:
+        s, schedule = self.strategy, self.strategy.schedule
         microbatches = self.workload.training.batch // np.maximum(replicas(s) * s.microbatch, 1)
+        if schedule == "zero-bubble-v":
+            yield self._rule(
+                "vpp", s.vpp != 2, lambda: f"zero-bubble-v has two chunks on each stage; give vpp 2, not {s.vpp}"
+            )
+        elif schedule not in CHUNKED:
+            message = f"{schedule} has no virtual stages; take schedule 1f1b or leave vpp at 1"
+            yield self._rule("vpp", several, message.__str__)
+        if schedule == "1f1b":
+            yield self._rule(
+                "vpp", several & (s.pp > 1) & (microbatches % s.pp != 0),
+                lambda: f"interleaving needs microbatches ({microbatches}) in multiples of the {s.pp} stages",
+            )  # fmt: skip
+        needed = LEAST_MICROBATCHES.get(schedule, 0) * s.pp - (schedule in {"zero-bubble-h2", "zero-bubble-v"})
         yield self._rule(
-            "vpp", several & (s.pp > 1) & (microbatches % s.pp != 0),
-            lambda: f"interleaving needs microbatches ({microbatches}) in multiples of the {s.pp} stages",
+            "schedule", (s.pp > 1) & (microbatches < needed),
+            lambda: f"{schedule} needs {needed} microbatches with {s.pp} stages, not {microbatches}; raise batch, or lower pp or microbatch",
         )  # fmt: skip
+        if schedule == "dual-pipe":
+            yield self._rule(
+                "schedule", (s.pp % 2 != 0) | (microbatches % 2 != 0),
+                lambda: f"dual-pipe needs even numbers of stages and microbatches, not {s.pp} and {microbatches}",
+            )  # fmt: skip
+        if schedule in UNSHARDED:
+            message = f"{schedule} keeps several versions of the weights; leave zero at 0 or 1"
+            yield self._rule("zero", s.zero > 1, message.__str__)
+
+    def _expert_rules(self) -> Iterator[Rule]:
+        s, model = self.strategy, self.workload.model
+        experts = model.experts if isinstance(model, Transformer) else None
+        for name, broken, message in expert_faults(s, experts, replicas(s)):
+            yield self._rule(name, broken, partial(_named, message, self.workload.name))
 
     def _tensor_rules(self, model: Transformer) -> Iterator[Rule]:
         s = self.strategy
         heads = np.asarray(model.heads % s.tp != 0)
 
         def divides(size: int, what: str) -> Callable[[], str]:
-            return lambda: f"{s.tp} does not divide {size} {what}; nearest that do: {_divisors(s.tp, size)}"
+            return lambda: f"{s.tp} does not divide {size} {what}; nearest that do: {divisors(s.tp, size)}"
 
         yield self._rule("tp", heads, divides(model.heads, "attention heads"))
         yield self._rule("tp", ~heads & (model.ffn % s.tp != 0), divides(model.ffn, "of the MLP's width"))
@@ -163,7 +208,7 @@ class Rules:
         uneven = np.asarray(sequence % s.cp != 0)
         yield self._rule(
             "cp", uneven,
-            lambda: f"{s.cp} does not divide a sequence of {sequence} tokens; nearest that do: {_divisors(s.cp, sequence)}",
+            lambda: f"{s.cp} does not divide a sequence of {sequence} tokens; nearest that do: {divisors(s.cp, sequence)}",
         )  # fmt: skip
         yield self._rule(
             "sequence_parallel", ~uneven & s.sequence_parallel & ((sequence // s.cp) % s.tp != 0),
@@ -202,17 +247,5 @@ class Rules:
             )  # fmt: skip
 
 
-def _divisors(value: int, of: int) -> str:
-    small = [d for d in range(1, math.isqrt(of) + 1) if of % d == 0]
-    return _around(value, sorted({*small, *(of // d for d in small)}))
-
-
-def _multiples(value: int, of: int) -> str:
-    below = value // of * of
-    return _around(value, [m for m in (below, below + of) if m])
-
-
-def _around(value: int, allowed: list[int]) -> str:
-    below = [a for a in allowed if a < value][-1:]
-    above = [a for a in allowed if a > value][:1]
-    return " and ".join(map(str, below + above))
+def _named(message: Callable[[], str], name: str) -> str:
+    return message().format(name=name)

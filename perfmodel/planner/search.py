@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfmodel.errors import InputError
+from perfmodel.errors import InputError, Place, Problem
 from perfmodel.graph.flops import model_flops
 from perfmodel.parallel import Layout, arrange
 from perfmodel.planner.limits import OBJECTIVES, Figures, Limit, broken, capacity
@@ -126,6 +126,9 @@ class _Search:
         q = self.question
         ones = Layout(tp=1, pp=1, vpp=1, cp=1, dp=1, microbatch=1, batch=1, shard_group=1)
         graph, batch = work_of(q.workload, q.strategy, ones).graph, float(q.workload.training.batch)
+        if any(block.places for block in graph.body):
+            message = "has layers of several kinds, which the search does not cut yet; predict single layouts"
+            raise InputError([Problem(Place(f"workload {q.workload.name}"), "model", message)])
         tokens = None if graph.tokens is None else float(graph.tokens) * batch
         return batch, tokens, float(model_flops(graph, "full-attention")) * batch
 

@@ -56,6 +56,8 @@ EITHER_WAY = {
 """Arguments with a dimension whose growth may make a result smaller."""
 COUNTS_FLOP = {"tiled_matmul", "tiled_compute", "split_product", "flash_attention"}
 """Its 2 m n k FLOP are made of counts, so that the unit FLOP cannot be rescaled."""
+FILLERS = {"forward", "backward", "weight", "together"}
+"""Passes that make a pipeline wait and fill its bubbles: idle time may go either way with them."""
 
 
 def units_of(formula: Formula) -> dict[str, str]:
@@ -167,6 +169,8 @@ def direction(name: str, unit: str) -> int:
     """1 where the result may only grow with this argument, -1 where it may only fall, 0 where neither."""
     if unit in {"B/s", "FLOP/s"} or name in SHARES | HALVES:
         return -1
+    if name in FILLERS:
+        return 0
     return int(unit in {"B", "FLOP", "s", "W", "J"} or name in {"rows", "columns", "depth", "count", "devices"})
 
 
