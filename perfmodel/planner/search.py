@@ -118,7 +118,6 @@ class _Search:
         q = self.question
         self.refusals = Refusals(q.workload, q.hardware, q.strategy, q.devices)
         self.space = space_of(q.workload, q.axes, self.refusals)
-        self.pricing = Pricing(q.workload, q.hardware, q.strategy, self.space)
         self.best, self.nearest = Shortlist(self.count), Shortlist(self.count)
 
     def figures(self) -> tuple[float, float | None, float]:
@@ -161,6 +160,9 @@ class _Search:
         q, picked = self.question, choices(self.question.axes)
         self._common = self.figures()
         open_rows = [allowed(self.space, choice, q.axes, self.refusals) for choice in picked]
+        used = np.unique(np.concatenate(open_rows))
+        self.space, open_rows = self.space.only(used), [np.searchsorted(used, rows) for rows in open_rows]
+        self.pricing = Pricing(q.workload, q.hardware, q.strategy, self.space)
         total = sum(self.space.count(rows, c.zero) for rows, c in zip(open_rows, picked, strict=True))
         for index, (choice, rows) in enumerate(zip(picked, open_rows, strict=True)):
             for part, groups in self.space.candidates(rows, choice.zero, CHUNK):
@@ -172,16 +174,19 @@ class _Search:
 
     def rows(self, kept: Shortlist | Front, picked: Sequence[Choice]) -> Iterator[Row]:
         """Kept candidates as strategies, with their figures."""
-        columns = self.space.columns
-        for rank, (index, row, group) in zip(kept.first.tolist(), kept.identity.tolist(), strict=True):
-            choice = picked[index]
+        columns, named = self.space.columns, kept.identity
+        times, memories = np.empty(len(named)), np.empty(len(named))
+        for index in np.unique(named[:, 0]):
+            which = np.flatnonzero(named[:, 0] == index)
+            made = self.pricing.candidates(picked[index], named[which, 1], named[which, 2])
+            times[which], memories[which] = made.step_time, made.memory
+        figures = zip(kept.first.tolist(), times.tolist(), memories.tolist(), strict=True)
+        for (index, row, group), (rank, time, memory) in zip(named.tolist(), figures, strict=True):
             degrees = {name: int(column[row]) for name, column in columns.items()}
-            made = self.pricing.candidates(choice, np.array([row]), np.array([group]))
             size, whole = int(self.space.groups.size[group]), degrees["dp"] * degrees["cp"]
-            strategy = strategy_of(
-                self.question.strategy, choice, degrees, size if choice.zero and size < whole else None
-            )
-            yield Row(self.question, strategy, rank, float(made.step_time[0]), float(made.memory[0]))
+            sharded = size if picked[index].zero and size < whole else None
+            strategy = strategy_of(self.question.strategy, picked[index], degrees, sharded)
+            yield Row(self.question, strategy, rank, time, memory)
 
     def refused(self) -> Iterator[Refusal]:
         """What each rule refused, with the words that `predict` has for it."""

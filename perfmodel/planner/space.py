@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from itertools import product
 from math import isqrt
 from types import SimpleNamespace
@@ -72,6 +72,10 @@ class Space:
         """All degrees of each row but the shard group."""
         wide = {name: column[self.factors] for name, column in self.base.items()}
         return {**wide, "vpp": self.vpp, "microbatch": self.microbatch}
+
+    def only(self, rows: Column) -> Space:
+        """Some rows of it, numbered anew."""
+        return replace(self, factors=self.factors[rows], vpp=self.vpp[rows], microbatch=self.microbatch[rows])
 
     def candidates(self, rows: Column, zero: int, size: int) -> Iterator[tuple[Column, Column]]:
         """Rows with their shard groups (rows of `groups`), about ``size`` at a time."""
