@@ -285,9 +285,7 @@ def sync_of(work: Work, hardware: Hardware, strategy: Strategy, layout: Layout) 
     """What replicas exchange, priced; the fullest stage sets how much."""
     share = work.share
     parameters, experts = fullest(share, layout, strategy)
-    return synchronise(
-        Replicas(parameters, share.tied, share.layers, work.state, layout, hardware, strategy, experts)
-    )
+    return synchronise(Replicas(parameters, share.tied, share.layers, work.state, layout, hardware, strategy, experts))
 
 
 def tree_of(stage: Stage, sync: Synchronisation, strategy: Strategy, layout: Layout, processor: Processor) -> Part:

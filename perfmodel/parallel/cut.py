@@ -60,6 +60,8 @@ def cut_faults(layers: int, strategy: Any) -> Iterator[tuple[Any, Callable[[], s
     made = cut(layers, strategy)
     yield (
         np.asarray(np.maximum(made.spare, made.shift) > made.chunk),
-        lambda: f"{strategy.pp} x {strategy.vpp} chunks of {made.chunk} layers are {made.spare + made.shift} more than the {layers}"
-        " of the model, which its ends cannot lack; take fewer chunks, or leave stage_layers at equal",
+        lambda: (
+            f"{strategy.pp} x {strategy.vpp} chunks of {made.chunk} layers are {made.spare + made.shift} more than the {layers}"
+            " of the model, which its ends cannot lack; take fewer chunks, or leave stage_layers at equal"
+        ),
     )

@@ -30,7 +30,9 @@ def expert_rules(strategy: Any, experts: Experts | None, replicas: Count, name: 
     yield from _spreading_rules(s, experts, s.tp * s.cp * replicas, etp)
 
     def width(size: int, degree: Count, of: str) -> Callable[[], str]:
-        return lambda: f"{degree} does not divide the width {size} of {of}; nearest that do: {divisors(int(degree), size)}"
+        return lambda: (
+            f"{degree} does not divide the width {size} of {of}; nearest that do: {divisors(int(degree), size)}"
+        )
 
     yield "etp", np.asarray(experts.ffn_hidden % etp != 0), width(experts.ffn_hidden, etp, "an expert")
     shared = experts.shared_ffn_hidden

@@ -210,9 +210,11 @@ def _each(thing: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def _flat(thing: Any, size: int) -> Any:
-    """Each part as one term: a column of times, and beside it of what of them goes into kernels."""
+    """Each part as one term: a column of times, and beside it of what of them goes into kernels. Numbers are columns too."""
 
-    def flat(part: Part) -> Term:
+    def flat(part: Any) -> Any:
+        if not isinstance(part, Term | Repeat | Serial | Overlap):
+            return _column(part, size)
         inputs = {"computing": _column(_computing(part), size), "place": slice(None)}
         return Term("priced", _given, inputs, _column(duration(part), size))
 
@@ -220,7 +222,12 @@ def _flat(thing: Any, size: int) -> Any:
 
 
 def _gathered(thing: Any, place: Column) -> Any:
-    return _each(thing, lambda term: replace(term, time=term.time[place], inputs={**term.inputs, "place": place}))
+    def gathered(one: Any) -> Any:
+        if not isinstance(one, Term):
+            return one[place]
+        return replace(one, time=np.asarray(one.time)[place], inputs={**one.inputs, "place": place})
+
+    return _each(thing, gathered)
 
 
 def _given(time: Seconds) -> Seconds:
