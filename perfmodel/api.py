@@ -121,6 +121,7 @@ def plan(
     top: int = 10,
     strategy: str | Path | None = None,
     sets: Mapping[str, Any] | None = None,
+    plot: str | Path | None = None,
     progress: Callable[[int, int], None] | None = None,
     **settings: Any,
 ) -> Plan:
@@ -137,6 +138,7 @@ def plan(
         top: how many plans to return.
         strategy: what is no axis of the search (software, attention, overlap …); axes that it states stay as they are.
         sets: further overrides, {"hardware.network.0.latency": "3 us"}.
+        plot: a picture of the front to write.
         progress: told how much is done, of how much.
         settings: single overrides: batch, seq, precision, attention.
 
@@ -153,11 +155,18 @@ def plan(
     from perfmodel.planner.limits import require_objective
     from perfmodel.planner.plan import plan as search_all
     from perfmodel.planner.request import questions, require_count
+    from perfmodel.reporting.plan_plot import plot_plan
+    from perfmodel.reporting.plots import require_picture
 
     machines = [hardware] if isinstance(hardware, str) or not isinstance(hardware, Sequence) else list(hardware)
     goal, count = require_objective(objective), require_count(top)
     asked = questions(workload, machines, strategy, settings, sets, devices=devices, constrain=constrain, fix=fix or {})
-    return search_all(asked, goal, count, progress)
+    if plot is not None:
+        require_picture(_path(plot))
+    found = search_all(asked, goal, count, progress)
+    if plot is not None:
+        plot_plan(found, _path(plot))
+    return found
 
 
 def operators(prediction: Prediction) -> Report:

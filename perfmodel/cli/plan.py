@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path  # noqa: TC003 - typer reads annotations at run time
 from typing import Annotated, Any
 
 import typer
@@ -27,6 +28,7 @@ def plan(
     top: Annotated[int, typer.Option("--top", metavar="K", min=1, help="Plans to show.")] = 10,
     strategy: Annotated[str | None, typer.Option("--strategy", metavar="NAME", help="Software and habits; axes that it states are kept.")] = None,
     sets: Annotated[list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Override anything, in all plans.")] = None,
+    plot: Annotated[Path | None, typer.Option("--plot", metavar="PNG", help="Draw step time against memory of the plans that none beats.")] = None,
     *,
     form: FormatName = "table", output: OutputFile = None,
 ) -> None:  # fmt: skip
@@ -42,7 +44,7 @@ def plan(
     with progress_bar("planning") as progress:
         found = api.plan(
             workload, hardware, devices=devices, objective=objective, constrain=constrain or [], fix=_fixed(fix or []),
-            top=top, strategy=strategy, sets=assignments(sets or []), progress=progress,
+            top=top, strategy=strategy, sets=assignments(sets or []), plot=plot, progress=progress,
             **{name: _scalar(text) for name, text in given.items() if text is not None},
         )  # fmt: skip
     write(api.report(found), form, output)

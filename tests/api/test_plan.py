@@ -125,6 +125,16 @@ class TestSeveral:
         made = api.plan(*JOB, devices=8, batch=32, tp=4, zero=0, top=2)
         assert {plan.strategy.tp for plan in made.plans} == {4}
 
+    @pytest.mark.parametrize("name", ["front.png", "front.svg"])
+    def test_plot(self, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+        code, _, _ = run(capsys, *JOB, *WORDS, "--plot", str(tmp_path / name))
+        assert code == 0
+        assert (tmp_path / name).stat().st_size > 10_000
+
+    def test_plot_of_nothing(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        code, _, _ = run(capsys, *TestNothingFits.WORDS, "--plot", str(tmp_path / "none.png"))
+        assert code == 1
+
     def test_progress_is_told(self) -> None:
         told: list[tuple[int, int]] = []
         made = api.plan(*JOB, **SMALL, progress=lambda done, total: told.append((done, total)))  # type: ignore[arg-type]
@@ -137,6 +147,7 @@ class TestSeveral:
         (["--devices", "8x"], [f"--devices: '8x' {RANGE}"]),
         (["--devices", "256"], ["--devices: 256 are more than the 128 that Test machine joins"]),
         (["--devices", "8", "--fix", "tp"], ["--fix: tp: must be axis=value, as in tp=4,8"]),
+        (["--devices", "8", "--plot", "a.txt"], ["--plot: a.txt: a picture ends in .png, .svg or .pdf"]),
         (["--devices", "8", "--objective", "tme"], ["--objective: 'tme' is no objective; did you mean 'time'?"]),
         (
             ["--devices", "0,x", "--constrain", "mfuu>=1", "--batch", "0"],
