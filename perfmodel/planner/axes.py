@@ -23,6 +23,8 @@ CHOICES: dict[str, tuple[Any, ...]] = {
 }
 """Structural choices, each with its values; the first is the plain one. Of the schedules those that run one way and take passes
 as a whole, so that tables of their times are enough."""
+NAMED_ONLY = ("breadth-first",)
+"""Searched only where the user or the strategy names them: few frameworks have them."""
 AXES = (*DEGREES, *CHOICES)
 
 
@@ -55,7 +57,8 @@ def axes_of(strategy: Strategy, fixed: Mapping[str, Any]) -> Axes:
         raise InputError(problems)
     stated = {name: getattr(strategy, name) for name in AXES if name in strategy.model_fields_set}
     named = {name: _values(value) for name, value in {**stated, **fixed}.items() if value is not None}
-    choices = {name: named.get(name, values) for name, values in CHOICES.items()}
+    usual = {name: tuple(v for v in values if v not in NAMED_ONLY) for name, values in CHOICES.items()}
+    choices = {name: named.get(name, values) for name, values in usual.items()}
     if strategy.sync != "all-reduce":
         if any(named.get("zero", (0,))):
             message = f"{strategy.sync} keeps whole replicas; leave zero at 0"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from itertools import product
 from math import isqrt
 from types import SimpleNamespace
@@ -152,10 +152,15 @@ class Refusals:
         self._masks: dict[tuple[Any, ...], Mask] = {}
 
     def factorisations(self, base: dict[str, Column]) -> dict[str, Column]:
-        """Those that keep all rules with one chunk, one sample and the plainest choices: no rule asks for more of them."""
+        """Those that keep all rules with one chunk, one sample and the plainest choices.
+
+        No rule asks for more of them, but experts for the tokens of each rank (sequence parallelism).
+        """
         ones = np.ones_like(base["dp"])
         self.seen = len(ones)
         plain = Choice(**{name: values[0] for name, values in CHOICES.items()})
+        if isinstance(self.workload.model, Transformer) and self.workload.model.experts:
+            plain = replace(plain, sequence_parallel=True)
         keeps = self._masked({**base, "vpp": ones, "microbatch": ones}, plain)
         return {name: column[keeps] for name, column in base.items()}
 

@@ -33,6 +33,9 @@ CASES: dict[str, tuple[str, str, int, int, dict[str, Any]]] = {
     "rings of links": ("gpt2-1.5b", "dgx-1-v100", 8, 64, {}),
     "convolutions": ("resnet-50", "dgx-2", 32, 1024, {}),
     "servers": ("resnet-50", "pcie-4gpu-10gbe", 16, 512, {"strategy": "parameter-server"}),
+    "experts": ("mixtral-8x7b", "dgx-h100", 64, 64, {"ep": 4}),
+    "some layers with experts": ("deepseek-v3", "dgx-h100", 1024, 1024, {"ep": 32, "etp": 1}),
+    "breadth first": ("gpt3-175b", "dgx-a100-80gb", 256, 256, {"schedule": "breadth-first"}),
     "another order": ("gpt3-175b", "dgx-a100-80gb", 64, 96, {"order": "tp-cp-ep-pp-dp"}),
 }
 every_case = pytest.mark.parametrize("case", CASES)
