@@ -192,6 +192,37 @@ class TestSteps:
         ]  # fmt: skip
         assert times[1] > 1.2 * times[0]
 
+    def test_users_ladder_has_the_order_that_they_found(self) -> None:
+        """A mixture of 16 B on 8 B200 (torchtitan, pull request 1993): 13.5, 16, 18 and 20 % MFU."""
+        steps: list[dict[str, Any]] = [
+            {"ep": 8, "microbatch": 4, "recompute": "full"}, {"ep": 8, "microbatch": 4}, {"ep": 1, "microbatch": 4},
+            {"ep": 1, "microbatch": 6},
+        ]  # fmt: skip
+        found = [
+            api.predict(
+                "deepseek-v2-lite", "dgx-b200", strategy="torchtitan-fsdp2", devices=8, batch=8 * s["microbatch"], **s
+            )
+            for s in steps
+        ]
+        mfu = [prediction.mfu("causal") for prediction in found]
+        assert mfu == sorted(mfu)
+        assert all(prediction.fits for prediction in found)
+
+    def test_finer_experts_are_slower(self) -> None:
+        """MaxText, issue 1256: the same work cut into seven times as many experts."""
+        finer = {"count": 56, "top_k": 14, "ffn_hidden": 2048}
+        sets = {f"workload.model.experts.{name}": value for name, value in finer.items()}
+        job: dict[str, Any] = {
+            "devices": 32,
+            "strategy": "maxtext-fsdp",
+            "batch": 384,
+            "microbatch": 12,
+            "recompute": "full",
+        }
+        coarse, fine = (api.predict("mixtral-8x7b", "tpu-v5p-pod", sets=s, **job) for s in ({}, sets))
+        assert fine.flops() == pytest.approx(coarse.flops(), rel=1e-2)
+        assert fine.mfu("causal") < 0.97 * coarse.mfu("causal")
+
     def test_exposed_times_add_up(self) -> None:
         prediction = predicted(sets={"strategy.expert_overlap": "passes"})
         assert sum(seen for _, _, seen in prediction.terms) == pytest.approx(prediction.step_time, rel=1e-9)
