@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfmodel.formulas.memory import in_flight_1f1b, sharded
+from perfmodel.cost.in_flight import IN_FLIGHT, weight_versions
+from perfmodel.formulas.memory import sharded
 from perfmodel.graph.ops import Attention
 from perfmodel.graph.recomputation import dropped
 from perfmodel.parallel.expert import ExpertGroups
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from perfmodel.parallel import Layout, LocalBlock, Share
     from perfmodel.parallel.sharded_state import State
     from perfmodel.specs import Strategy
+    from perfmodel.specs.strategy import Schedule
     from perfmodel.units import Bytes, Count
 
 
@@ -50,28 +52,26 @@ def footprint(share: Share, state: State, layout: Layout, strategy: Strategy, st
     is reproduced exactly), times the microbatches in flight. Left out: allocator reserve and the
     framework's context.
     """
-    first, last = np.asarray(stage) == 0, np.asarray(stage) == layout.pp - 1
-    held = _on_stage(share, layout, stage)
-    experts = expert_parameters(held, layout, last=last)
-    parameters = stage_parameters(held, first=first, last=last) - experts
-    zero, shards, expert_shards = strategy.zero, layout.shard_group, ExpertGroups(layout).shards_size
-    kept, again = _body_activations(held.body, share.boundary, strategy)
+    held = holdings(share, layout, strategy.schedule, stage)
+    expert_shards = ExpertGroups(layout).shards_size
+    kept, again = _body_activations(_on_stage(share, layout, stage).body, share.boundary, strategy)
 
-    def held_state(size: Bytes, stage_of_zero: int) -> Bytes:
-        on = zero >= stage_of_zero
-        dense = sharded(size=parameters * size, ranks=shards, on=on)
-        return dense + sharded(size=experts * size, ranks=expert_shards, on=on)
+    def state_held(size: Bytes, from_zero: int) -> Bytes:
+        on = strategy.zero >= from_zero
+        dense = sharded(size=held.dense * size, ranks=layout.shard_group * held.copies, on=on)
+        return dense + sharded(size=held.experts * size, ranks=expert_shards * held.copies, on=on)
 
+    versions = weight_versions(strategy.schedule, stage, layout.pp, layout.microbatches)
     flights = _in_flight(layout, strategy, stage)
     prologue = sum(b.repeat * b.saved for b in share.prologue)
     head = sum(b.repeat * b.saved for b in share.epilogue)
     return Footprint(
-        weights=held_state(state.weight, 3),
-        gradients=held_state(state.gradient, 2),
-        optimizer=held_state(state.optimizer, 1),
-        activations=flights * (kept + np.where(first, prologue, 0)),
+        weights=state_held(versions * state.weight, 3),
+        gradients=state_held(state.gradient, 2),
+        optimizer=state_held(state.optimizer, 1),
+        activations=flights * (kept + np.where(held.first, prologue, 0)),
         recomputed=again + np.zeros_like(flights),
-        output=np.where(last, head, 0),
+        output=np.where(held.last, head, 0),
     )
 
 
@@ -91,15 +91,45 @@ def expert_parameters(share: Share, layout: Layout, *, last: Count) -> Count:
     return np.where(apart, body + np.where(last, epilogue, 0), 0)
 
 
-def fullest(share: Share, layout: Layout) -> tuple[Count, Count]:
+@dataclass(frozen=True, slots=True)
+class Holdings:
+    """Parameters of one device, and which ends of the model it has."""
+
+    dense: Count
+    experts: Count
+    """Routed ones that are spread over other ranks than everything else."""
+    first: Count
+    last: Count
+    copies: int = 1
+    """Devices of a pipeline that hold the same."""
+
+    @property
+    def parameters(self) -> Count:
+        """All of them."""
+        return self.dense + self.experts
+
+
+def holdings(share: Share, layout: Layout, schedule: Schedule, stage: Count) -> Holdings:
+    """Of one device of a stage. The model may turn at the last stage and end where it begins, or run both ways."""
+    first, last = np.asarray(stage) == 0, np.asarray(stage) == layout.pp - 1
+    if schedule == "zero-bubble-v":
+        last = first
+    held = _on_stage(share, layout, stage)
+    parameters, experts = (
+        stage_parameters(held, first=first, last=last), expert_parameters(held, layout, last=last),
+    )  # fmt: skip
+    if schedule != "dual-pipe":
+        return Holdings(parameters - experts, experts, first, last)
+    parameters = parameters + stage_parameters(held, first=last, last=first)
+    experts = experts + expert_parameters(held, layout, last=first)
+    return Holdings(parameters - experts, experts, first | last, first | last, copies=2)
+
+
+def fullest(share: Share, layout: Layout, schedule: Schedule) -> tuple[Count, Count]:
     """Parameters, and those of routed experts among them, of the stage with most: one of the ends, or the second."""
-    found = []
-    for stage in (0, np.minimum(1, layout.pp - 1), layout.pp - 1):
-        held, last = _on_stage(share, layout, stage), np.asarray(stage) == layout.pp - 1
-        experts = expert_parameters(held, layout, last=last)
-        found.append((stage_parameters(held, first=np.asarray(stage) == 0, last=last), experts))
-    parameters, experts = (reduce(np.maximum, some) for some in zip(*found, strict=True))
-    return parameters, experts
+    stages = (0, np.minimum(1, layout.pp - 1), layout.pp - 1)
+    found = [holdings(share, layout, schedule, stage) for stage in stages]
+    return reduce(np.maximum, (f.parameters for f in found)), reduce(np.maximum, (f.experts for f in found))
 
 
 def _on_stage(share: Share, layout: Layout, stage: Count) -> Share:
@@ -118,9 +148,7 @@ def _on_stage(share: Share, layout: Layout, stage: Count) -> Share:
 
 
 def _in_flight(layout: Layout, strategy: Strategy, stage: Count) -> Count:
-    if strategy.schedule == "gpipe":
-        return layout.microbatches + np.zeros_like(np.asarray(stage, dtype=float))
-    return in_flight_1f1b(stage=stage, stages=layout.pp, chunks=layout.vpp, microbatches=layout.microbatches)
+    return IN_FLIGHT[strategy.schedule](stage, layout.pp, layout.vpp, layout.microbatches)
 
 
 def _body_activations(body: Iterable[LocalBlock], boundary: Bytes, strategy: Strategy) -> tuple[Bytes, Bytes]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from perfmodel.cost.communication import exchange
 from perfmodel.formulas.host import dispatch
 from perfmodel.graph.flops import is_unfused
-from perfmodel.graph.kernels import Stream
+from perfmodel.graph.kernels import Gemm, Stream
 from perfmodel.graph.ops import Experts
 from perfmodel.graph.recomputation import repeated
 from perfmodel.parallel.messages import ELSEWHERE
@@ -21,10 +21,13 @@ if TYPE_CHECKING:
 
     from perfmodel.cost.compute import Processor
     from perfmodel.graph.kernels import Kernel
+    from perfmodel.graph.ops import Op
     from perfmodel.parallel import LocalBlock, LocalOp, Message
+    from perfmodel.parallel.sharded_state import State
+    from perfmodel.specs import Strategy
     from perfmodel.specs.network import Tier
-    from perfmodel.specs.strategy import ExpertKernels, Framework, Recompute
-    from perfmodel.units import Bytes, Count
+    from perfmodel.specs.strategy import Recompute
+    from perfmodel.units import Count
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +36,9 @@ class Passes:
 
     processor: Processor
     network: tuple[Tier, ...]
-    recompute: Recompute
-    accumulate_traffic: Bytes
-    """Of adding one parameter's gradient to the sum over microbatches."""
-    framework: Framework | None
-    expert_kernels: ExpertKernels = "grouped"
-    modules: frozenset[str] = frozenset()
-    """Parts of the body's layers that are recomputed beside those of `recompute`."""
+    strategy: Strategy
+    state: State
+    """Bytes for each parameter."""
 
     def forward(self, blocks: Iterable[LocalBlock]) -> Part:
         """All operations of the blocks, in order."""
@@ -50,8 +49,8 @@ class Passes:
 
     def backward(self, blocks: Iterable[LocalBlock], *, recompute: bool = True) -> Part:
         """Gradients in reverse order; the blocks of the body first recompute what the strategy dropped."""
-        again = self.recompute if recompute else "none"
-        modules = self.modules if recompute else frozenset()
+        again: Recompute = self.strategy.recompute if recompute else "none"
+        modules = self.strategy.modules if recompute else frozenset()
         blocks = tuple(blocks)
         each = self._each(blocks, backward=True) + (self._each(blocks, backward=False) if again == "full" else 0)
         part = self._launched(
@@ -61,16 +60,17 @@ class Passes:
 
     def _each(self, blocks: tuple[LocalBlock, ...], *, backward: bool) -> Count:
         """What a host launches for single experts, where their products are not grouped."""
-        if self.expert_kernels == "grouped":
+        if self.strategy.expert_kernels == "grouped":
             return 0.0
         experts = ((b.repeat, local.op) for b in blocks for local in b.ops)
         return sum((count * op.launches(backward=backward) for count, op in experts if isinstance(op, Experts)), 0.0)
 
     def _launched(self, part: Serial, more: Count = 0.0) -> Part:
         """A pass, beside the host that launches its kernels."""
-        if self.framework is None or self.framework.dispatch is None:
+        framework = self.strategy.framework
+        if framework is None or framework.dispatch is None:
             return part
-        host = term("dispatch", dispatch, kind="host", launches=launches(part) + more, time=self.framework.dispatch)
+        host = term("dispatch", dispatch, kind="host", launches=launches(part) + more, time=framework.dispatch)
         return Overlap(part.name, (part, host))
 
     def _beside(self, part: Part, blocks: tuple[LocalBlock, ...], name: str, again: Recompute = "none") -> Part:
@@ -91,8 +91,9 @@ class Passes:
         ]
         repeats = [k for op in block.ops for k in repeated(op.op, modules)]
         recomputed += [self.processor.time(kernel, "recompute ", "recompute") for kernel in repeats]
-        add = self.processor.time(Stream("gradient accumulation", self.accumulate_traffic * block.gradients))
-        adds = (add,) if np.any(np.asarray(block.gradients) > 0) else ()
+        left = block.gradients - sum(self._added_by_products(local.op) for local in block.ops)
+        add = self.processor.time(Stream("gradient accumulation", self.state.accumulate_traffic * left))
+        adds = (add,) if np.any(np.asarray(left) > 0) else ()
         return self._repeat(block, [*recomputed, *(self._backward(op) for op in reversed(block.ops)), *adds])
 
     def _repeat(self, block: LocalBlock, parts: list[Part]) -> Repeat:
@@ -102,7 +103,18 @@ class Passes:
         return self._mixed(local.op.name, local.op.forward(), local.forward, prefix, kind)
 
     def _backward(self, local: LocalOp) -> Serial:
-        return self._mixed(f"{local.op.name} backward", local.op.backward(), local.backward)
+        return self._mixed(f"{local.op.name} backward", tuple(map(self._adding, local.op.backward())), local.backward)
+
+    def _adding(self, kernel: Kernel) -> Kernel:
+        """A product that adds the gradient of its weights to the sum, where the framework has such kernels."""
+        if self.state.epilogue_traffic is None or not isinstance(kernel, Gemm) or not kernel.is_weight_gradient:
+            return kernel
+        return replace(kernel, output=self.state.epilogue_traffic)
+
+    def _added_by_products(self, op: Op) -> Count:
+        """Elements of gradients that need no kernel of their own to be added."""
+        added = (k for k in op.backward() if isinstance(k, Gemm) and k.is_weight_gradient)
+        return 0 if self.state.epilogue_traffic is None else sum(k.rows * k.columns * k.count for k in added)
 
     def _mixed(
         self, name: str, kernels: tuple[Kernel, ...], messages: tuple[Message, ...], prefix: str = "", kind: str = ""

@@ -94,11 +94,11 @@ class Experts:
             self._sorting("unsort backward"),
             *self._cast("down gradient cast", self.hidden),
             self._grouped("down input gradient", self._rows, self.inner, self.hidden),
-            self._grouped("down weight gradient", self.inner, self.hidden, self._rows),
+            self._grouped("down weight gradient", self.inner, self.hidden, self._rows, of_weight=True),
             Stream(f"{self.name} activation backward", (2 * up + self.inner) * self._computed * self.element),
             *self._cast("up gradient cast", up),
             self._grouped("up input gradient", self._rows, self.hidden, up),
-            self._grouped("up weight gradient", self.hidden, up, self._rows),
+            self._grouped("up weight gradient", self.hidden, up, self._rows, of_weight=True),
             self._sorting("sort backward"),
         )
 
@@ -124,5 +124,8 @@ class Experts:
     def _sorting(self, name: str) -> Stream:
         return Stream(f"{self.name} {name}", 2 * self.sorts * self._computed * self.hidden * self.element)
 
-    def _grouped(self, name: str, rows: Count, columns: Count, depth: Count) -> Gemm:
-        return Gemm(f"{self.name} {name}", rows, columns, depth, self.element, self._busy, self.operand)
+    def _grouped(self, name: str, rows: Count, columns: Count, depth: Count, *, of_weight: bool = False) -> Gemm:
+        return Gemm(
+            f"{self.name} {name}", rows, columns, depth, self.element,
+            count=self._busy, operand=self.operand, is_weight_gradient=of_weight,
+        )  # fmt: skip

@@ -43,15 +43,29 @@ def _active(op: Op) -> Count:
     return op.active_parameters if isinstance(op, Experts) else op.parameters
 
 
-def recomputed_flops(graph: Graph, recompute: str, modules: frozenset[str] = frozenset()) -> Flop:
-    """FLOP of the forward passes that a recomputation policy executes again, under full attention."""
+def recomputed_flops(
+    graph: Graph, recompute: str, convention: Convention = "full-attention", modules: frozenset[str] = frozenset()
+) -> Flop:
+    """FLOP of the forward passes that a recomputation policy executes again.
+
+    Args:
+        graph: unsharded.
+        recompute: none, selective or full.
+        convention: as in `model_flops`; under 6nd a layer executed again counts 2 x its parameters x tokens, and
+            attention nothing.
+        modules: parts of each layer that are executed again beside them.
+    """
     if modules:
         parts = sum(b.repeat * sum(k.flops for op in b.ops for k in repeated(op, modules)) for b in graph.body)
-        return parts + recomputed_flops(graph, recompute)
+        return parts + recomputed_flops(graph, recompute, convention)
     if recompute == "none":
         return 0.0
+    if convention == "6nd" and graph.tokens is not None:
+        layers = sum(block.repeat * block.parameters for block in graph.body)
+        return 2 * layers * graph.tokens if recompute == "full" else 0.0
+    causal = convention == "causal"
     return sum(
-        block.repeat * sum(_forward(op, causal=False) for op in block.ops if recompute == "full" or is_unfused(op))
+        block.repeat * sum(_forward(op, causal=causal) for op in block.ops if recompute == "full" or is_unfused(op))
         for block in graph.body
     )
 

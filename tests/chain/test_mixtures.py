@@ -125,5 +125,5 @@ class TestRecomputedModules:
     def test_latent_projections_count_as_hardware_flops(self) -> None:
         graph = graph_of("deepseek-v3")
         up = 2 * 4096 * (1536 * 128 * 192 + 512 * 128 * 256)
-        assert recomputed_flops(graph, "none", frozenset({"latent"})) == 61 * up
+        assert recomputed_flops(graph, "none", modules=frozenset({"latent"})) == 61 * up
         assert recomputed_flops(graph, "none") == 0

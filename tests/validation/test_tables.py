@@ -183,7 +183,6 @@ class TestWhatDoesNotCount:
             ("gemm", {"m": ""}, "no m given"),
             ("gemm", {"k": "0"}, "k is 0"),
             ("attention", {"kind": "generation"}, "attention of kind generation"),
-            ("attention", {"window": "128"}, "windowed attention"),
             ("convolution", {"pass": "sideways"}, "pass sideways"),
             ("convolution", {"h": "2", "pad_h": "0"}, "the kernel exceeds the map"),
             ("convolution", {"stride_w": "0"}, "stride_w is 0"),
@@ -202,6 +201,10 @@ class TestWhatDoesNotCount:
         found = judge(name, **change)
         assert (found.state, found.predicted, found.reason) == ("inexpressible", None, reason)
 
+    def test_a_window_saves_scores(self, judge: Any) -> None:
+        whole, narrow, wide = (judge("attention", window=window).predicted for window in ("", "128", "100000"))
+        assert narrow < whole == wide
+
     def test_is_counted_in_the_report(self, tmp_path: Path, fixtures: Path) -> None:
         rows = [
             ROWS["gemm"] | change
@@ -215,7 +218,7 @@ class TestWhatDoesNotCount:
         assert report.record["reasons"] == {"precision int4": 2, "no time given": 1}
         assert [row["skipped"] for row in report.rows] == [False, True, True, True, False]
         assert [row["id"] for row in report.rows][:2] == ["table.csv:2", "table.csv:3"]
-        assert "2   no peak for int4 on Testium" in report.render("table")
+        assert "2   precision int4" in report.render("table")
 
 
 class TestMachines:
