@@ -269,6 +269,38 @@ FIELDS: list[dict[str, Any]] = [
 ]  # fmt: skip
 
 
+FOLDED: list[tuple[str, int, tuple[int, int, int, int], tuple[int, int, int, int], float, float]] = [
+    ("mixtral-8x22b", 128, (2, 8, 4, 2), (2, 8, 8, 1), 0.494, 0.522),
+    ("qwen2-57b-a14b", 64, (2, 4, 4, 2), (2, 4, 4, 1), 0.362, 0.399),
+    ("mixtral-8x22b-g8t8", 128, (2, 8, 8, 2), (4, 8, 8, 1), 0.198, 0.300),
+]
+"""Model, H100, (tp, pp, ep, etp) plain and folded, and their MFU: Liu et al., 2025 (arXiv:2504.14960), batch 1024, capacity 1.
+
+Microbatch and virtual stages are not printed; one sequence and none here, so that absolute figures are no test.
+"""
+
+
+@pytest.mark.parametrize(("model", "devices", "plain", "folded", "before", "after"), FOLDED)
+def test_folding_helps_as_much_as_was_measured(
+    model: str, devices: int, plain: tuple[int, ...], folded: tuple[int, ...], before: float, after: float
+) -> None:
+    found = []
+    for tp, pp, ep, etp in (plain, folded):
+        sets = {"workload.model.experts.capacity": 1.0, "strategy.etp": etp}
+        job: dict[str, Any] = {
+            "devices": devices,
+            "tp": tp,
+            "pp": pp,
+            "ep": ep,
+            "batch": 1024,
+            "seq": 4096,
+            "strategy": "nemo",
+        }
+        found.append(api.predict(model, "dgx-h100", sets=sets, **job).mfu("causal"))
+    assert found[1] > found[0]
+    assert found[1] / found[0] == pytest.approx(after / before, rel=0.15)
+
+
 @pytest.mark.parametrize("fields", FIELDS)
 def test_columns_are_scalars_row_by_row(fields: dict[str, Any]) -> None:
     rows = [
