@@ -103,10 +103,11 @@ def expert_parameters(share: Share, layout: Layout, *, last: Count) -> Count:
 def _on_stage(share: Share, layout: Layout, stage: Count) -> Share:
     """The share with the layers that a stage has."""
     made, last = layout.cut, np.asarray(stage) == layout.pp - 1
+    fewer = np.where(last, made.spare, 0) + np.where(np.asarray(stage) == 0, made.shift, 0)
 
     def repeat(block: LocalBlock) -> Count:
         if not block.places or not np.all(made.chunk):
-            return block.repeat - np.where(last, made.spare * block.repeat / share.layers, 0)
+            return block.repeat - fewer * (block.repeat / share.layers)
         deep = np.ndim(np.asarray(stage) + layout.pp)
         places = np.array(block.places).reshape(-1, *[1] * deep)
         layers: Count = np.sum(made.stage_of(places, layout.pp) == stage, axis=0)
