@@ -115,11 +115,13 @@ def replay(
     Sharded weights that are gathered beside every pass make it as long as the longer of the two, as in the closed form.
     """
     times = _times(stage, layout, sync, schedule, slowdown)
-    return Replay(schedule, layout, times, _named(sync.gradients), _named(sync.after), overlap)
+    # chunk by chunk, all but the last has travelled before
+    share = 1 / float(layout.vpp) if schedule.once and overlap else 1.0
+    return Replay(schedule, layout, times, _named(sync.gradients, share), _named(sync.after), overlap)
 
 
-def _named(parts: tuple[Part, ...]) -> tuple[tuple[str, float], ...]:
-    return tuple((part.name, float(duration(part))) for part in parts)
+def _named(parts: tuple[Part, ...], share: float = 1.0) -> tuple[tuple[str, float], ...]:
+    return tuple((part.name, share * float(duration(part))) for part in parts)
 
 
 def _times(stage: Stage, layout: Layout, sync: Synchronisation, schedule: Schedule, slowdown: float) -> Times:
