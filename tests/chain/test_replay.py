@@ -75,7 +75,8 @@ def test_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What Perfetto needs: every pass once, in the right process, slices of a track one after the other, microseconds."""
     path = tmp_path / "step.json"
     assert main([*COMMAND, "--timeline", str(path)]) == 0
-    step = json.loads(capsys.readouterr().out)["step_time"]
+    report = json.loads(capsys.readouterr().out)
+    step = report["step_time"]
     told = json.loads(path.read_text())
     slices = [event for event in told["traceEvents"] if event["ph"] == "X"]
     passes = [event for event in slices if event["cat"] in {"forward", "backward+weight"}]
@@ -87,8 +88,10 @@ def test_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for stage in range(4):
         own = sorted((e["ts"], e["dur"]) for e in slices if (e["pid"], e["tid"]) == (stage, 0))
         assert all(start + length <= after + 1e-6 for (start, length), (after, _) in pairwise(own))
-    kept = [e["args"]["microbatches"] for e in told["traceEvents"] if e["ph"] == "C" and e["pid"] == 0]
-    assert max(kept) == 4
+    counters = [e for e in told["traceEvents"] if e["ph"] == "C" and e["pid"] == 0]
+    assert max(e["args"]["microbatches"] for e in counters if e["name"] == "microbatches in flight") == 4
+    memory = max(sum(e["args"].values()) for e in counters if e["name"] == "memory [B]")
+    assert memory == pytest.approx(report["memory"]["stages"][0]["total"])
 
 
 def test_picture(tmp_path: Path) -> None:
