@@ -104,6 +104,7 @@ def test_a_v_needs_no_exchange_of_the_embedding(all_of_them: dict[str, Any]) -> 
         ("zero-bubble-h1", {"batch": 8}, "needs 8 microbatches with 8 stages, not 4"),
         ("zero-bubble-h2", {"batch": 28}, "needs 15 microbatches with 8 stages, not 14"),
         ("dual-pipe", {"batch": 28}, "needs 16 microbatches"),
+        ("pipedream-2bw", {"batch": 8}, "needs 8 microbatches"),
         ("dual-pipe", {"batch": 34}, "even numbers"),
         ("pipedream", {"zero": 3}, "leave zero at 0 or 1"),
     ],
