@@ -32,7 +32,7 @@ class Validation:
 
 __all__ = [
     "calibrate_ops", "check", "explain", "list_items", "operators", "plot_roofline", "predict", "report", "show", "validate",
-    "validate_tables",
+    "validate_tables", "trace", "compare_trace", "calibrate_trace",
 ]  # fmt: skip
 
 
@@ -210,6 +210,64 @@ def calibrate_ops(
     if yaml is not None:
         write_calibrated(_path(yaml), name, calibration)
     return calibration_report(calibration)
+
+
+def trace(
+    files: Sequence[str | Path],
+    *,
+    hardware: str | Path | None = None,
+    against: str | Path | None = None,
+    top: int = 10,
+    plot: str | Path | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Report:
+    """Read profiler traces: steps, kernels by class, exposed communication, idle time, ranks against one another.
+
+    Args:
+        files: traces of one job, one or more for each rank: Kineto, execution traces, Nsight Systems SQLite, xplane.
+        hardware: a machine whose operator model is held against operators with shapes.
+        against: a JSON that `predict` wrote, to stand beside the mean step.
+        top: kernels to list.
+        plot: a picture of each rank's time, and of memory, to write.
+        progress: told how many files are read, of how many.
+
+    Raises InputError with every fault of the files; then nothing is written.
+    """
+    from perfmodel.library import find
+    from perfmodel.reporting import traces as shown
+    from perfmodel.reporting.plots import require_picture
+    from perfmodel.reporting.trace_plot import plot_trace
+    from perfmodel.traces.job import job
+    from perfmodel.traces.reading import read_traces
+    from perfmodel.traces.tree import read_prediction
+
+    if plot is not None:
+        require_picture(_path(plot))
+    machine = None if hardware is None else find("hardware", hardware)
+    predicted = None if against is None else read_prediction(_path(against))
+    ranks = job(read_traces([_path(file) for file in files], progress))
+    if plot is not None:
+        plot_trace(ranks, _path(plot))
+    return shown.traces_report(ranks, machine, predicted, top)
+
+
+def compare_trace(prediction: str | Path, files: Sequence[str | Path]) -> Report:
+    """A JSON that `predict` wrote beside the mean step of some traces, kind by kind.
+
+    Args:
+        prediction: the JSON.
+        files: traces of one job, as of `trace`.
+
+    Raises InputError with every fault of the files.
+    """
+    from perfmodel.reporting.trace_model import comparison_report
+    from perfmodel.traces.job import job
+    from perfmodel.traces.reading import read_traces
+    from perfmodel.traces.tree import compared, read_prediction
+
+    predicted = read_prediction(_path(prediction))
+    ranks = job(read_traces([_path(file) for file in files]))
+    return comparison_report(predicted, ranks, compared(predicted, ranks.ranks))
 
 
 def _path(file: str | Path) -> Path:

@@ -10,6 +10,7 @@ import typer
 
 from perfmodel.cli.calibrate import calibrate
 from perfmodel.cli.options import FormatName, HardwareName, JobOptions, OutputFile, WorkloadName, with_job_options
+from perfmodel.cli.trace import trace
 from perfmodel.cli.writing import write
 
 FAILED, BAD_INPUT, INTERNAL = 1, 2, 70
@@ -146,6 +147,7 @@ def validate(
         raise typer.Exit(FAILED)
 
 
+app.command()(trace)
 app.add_typer(calibrate, name="calibrate")
 
 

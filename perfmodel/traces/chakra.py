@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy as np
 from perfmodel.traces.opening import fault
 from perfmodel.traces.protobuf import WireError, delimited, inner, message, number, text
 from perfmodel.traces.table import Numbered, Table, time
-from perfmodel.traces.trace import Kernels, Signature, Trace
+from perfmodel.traces.trace import Calls, Kernels, Signature, Trace, frozen
 
 if TYPE_CHECKING:
     from perfmodel.traces.opening import Source
@@ -29,7 +28,7 @@ class ExecutionTraceReader:
         self.file, self.nodes = file, 0
         self._names, self._keys = Numbered[str](), Numbered[str]()
         self._signatures: list[Signature] = []
-        self._calls: Counter[int] = Counter()
+        self._calls = Table("ii")  # name, signature
         self._timed = Table("di")
 
     def take(self, key: str, value: Any) -> None:
@@ -59,8 +58,8 @@ class ExecutionTraceReader:
         known = len(self._keys)
         row = self._keys[key]
         if row == known:
-            self._signatures.append(Signature(name, tuple(shapes), tuple(map(_type, types)), tuple(concrete)))
-        self._calls[row] += 1
+            self._signatures.append(Signature(name, frozen(shapes), tuple(map(_type, types)), tuple(concrete)))
+        self._calls.add(self._names[name], row)
 
     def timed(self, name: Any, runtime: Any, *, on_host: bool) -> None:
         """A node with a runtime; those of the host overlap with what they launch and are left out."""
@@ -78,10 +77,11 @@ class ExecutionTraceReader:
         duration, name = self._timed.columns()
         end = np.cumsum(duration)
         none, zero = np.full(len(end), -1, np.int32), np.zeros(len(end), np.int32)
-        kernels = Kernels(end - duration, duration, name, zero, np.full(len(end), np.nan), none, none, none)
+        kernels = Kernels(end - duration, duration, name, zero, np.full(len(end), np.nan), none, none)
+        of, signature = self._calls.columns()
         return Trace(
             self.file, FORM, tuple(self._names), kernels, signatures=tuple(self._signatures),
-            calls=tuple(self._calls.items()), events=self.nodes, notes=(UNPLACED if len(end) else UNTIMED,),
+            calls=Calls(of, signature, np.full(len(of), -1, np.int32)), events=self.nodes, notes=(UNPLACED if len(end) else UNTIMED,),
         )  # fmt: skip
 
 

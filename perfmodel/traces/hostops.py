@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from perfmodel.traces.trace import Array, Index
 
 
-def own_times(start: Array, duration: Array, name: Index, thread: Index, signature: Index) -> Kernels:
+def own_times(start: Array, duration: Array, name: Index, thread: Index) -> Kernels:
     """Stretches in which an operator itself runs, one after the other on each thread.
 
     Args:
@@ -21,7 +21,6 @@ def own_times(start: Array, duration: Array, name: Index, thread: Index, signatu
         duration: with the operators that it calls.
         name: index of its name.
         thread: that runs it.
-        signature: index of its shapes; -1 is none.
     """
     pieces = Table("ddi")
     order = np.lexsort((-duration, start, thread))
@@ -52,4 +51,4 @@ def own_times(start: Array, duration: Array, name: Index, thread: Index, signatu
     finish(np.inf)
     begin, length, op = pieces.columns()
     none = np.full(len(begin), -1, np.int32)
-    return Kernels(begin, length, name[op], thread[op], begin, op, signature[op], none)
+    return Kernels(begin, length, name[op], thread[op], begin, op, none)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from perfmodel.traces.classes import classify
 from perfmodel.traces.summary import COLLECTIVE, Summary
 
 if TYPE_CHECKING:
@@ -52,12 +53,12 @@ class TracedJob:
     @property
     def spread(self) -> dict[str, tuple[float, float, float]]:
         """Least, mean and most over the ranks: of computing, communicating, exposed, idle, step."""
-        return {
-            name: (float(np.min(values)), float(np.mean(values)), float(np.max(values)))
-            for name in ("step_time", "computing", "communicating", "exposed", "idle")
-            for values in [[value for one in self.ranks if (value := getattr(one, name)) is not None]]
-            if values
-        }
+        found = {}
+        for name in ("step_time", "computing", "communicating", "exposed", "idle"):
+            values = [value for one in self.ranks if (value := getattr(one, name)) is not None]
+            if values:
+                found[name] = float(np.min(values)), float(np.mean(values)), float(np.max(values))
+        return found
 
     @property
     def imbalance(self) -> float:
@@ -74,7 +75,8 @@ def job(traces: Sequence[Trace]) -> TracedJob:
 
 def _collectives(summary: Summary) -> dict[Hashable, float]:
     """Durations by which collective it is: kernel, group, and how many of the same came before."""
-    kernels, found = summary.trace.kernels, dict[Hashable, float]()
+    kernels = summary.trace.kernels
+    found: dict[Hashable, float] = {}
     seen: Counter[Hashable] = Counter()
     rows = np.flatnonzero(summary.group == COLLECTIVE)
     for row in rows[np.argsort(kernels.start[rows], kind="stable")]:
@@ -92,8 +94,6 @@ def by_kernel(summaries: Sequence[Summary]) -> list[tuple[str, str, int, float]]
         names, kernels = one.trace.names, one.trace.kernels
         count = np.bincount(kernels.name, minlength=len(names))
         total = np.bincount(kernels.name, weights=kernels.duration, minlength=len(names))
-        from perfmodel.traces.classes import classify
-
         for name, calls, time in zip(names, count, total, strict=True):
             if calls:
                 row = merged[classify(name), name]

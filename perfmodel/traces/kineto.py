@@ -16,15 +16,18 @@ import numpy as np
 from perfmodel.traces.classes import classify
 from perfmodel.traces.hostops import own_times
 from perfmodel.traces.opening import fault
-from perfmodel.traces.spans import in_order
-from perfmodel.traces.table import Numbered, Table, time
-from perfmodel.traces.trace import Kernels, Memory, Message, Signature, Span, Trace
+from perfmodel.traces.spans import callers, in_order
+from perfmodel.traces.table import Numbered, Table
+from perfmodel.traces.trace import Calls, Kernels, Memory, Message, Signature, Span, Trace, frozen
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 Event = dict[str, Any]
 MICRO = 1e-6
+NUMBERS = {int, float}
+LATEST = 1e18
+"""Microseconds: what is later is no time."""
 KERNELS = {"kernel", "Kernel"}
 COPIES = {"gpu_memcpy": "Memcpy", "Memcpy": "Memcpy", "gpu_memset": "Memset", "Memset": "Memset"}
 OPERATORS = {"cpu_op", "Operator"}
@@ -77,15 +80,16 @@ class KinetoReader:
         return f"event {self.events:,}"
 
     def _times(self, event: Event) -> tuple[float, float]:
-        start = time(event.get("ts"), MICRO, "ts", self.file, self._place())
+        """Start and duration in seconds; the first event is at 0, since times since 1970 have no digits to spare."""
+        start, duration = event.get("ts"), event.get("dur", 0)
         if self._origin is None:
-            self._origin = event["ts"]
-        # the difference is taken before scaling: times since 1970 have no digits to spare
-        start = (event["ts"] - self._origin) * MICRO
-        duration = time(event.get("dur", 0), MICRO, "dur", self.file, self._place())
-        if duration < 0:
-            raise fault(self.file, f"dur must not be negative, but is {event['dur']}", self._place())
-        return start, duration
+            self._origin = start
+        if type(start) in NUMBERS and -LATEST < start < LATEST and type(duration) in NUMBERS and 0 <= duration < LATEST:
+            return (start - self._origin) * MICRO, duration * MICRO
+        if type(duration) in NUMBERS and duration < 0:
+            raise fault(self.file, f"dur must not be negative, but is {duration}", self._place())
+        what, value = ("dur", duration) if type(start) in NUMBERS and -LATEST < start < LATEST else ("ts", start)
+        raise fault(self.file, f"{what} must be a number of microseconds, not {repr(value)[:40]}", self._place())
 
     def _name(self, event: Event) -> str:
         name = event.get("name")
@@ -139,7 +143,7 @@ class KinetoReader:
         known = len(self._signatures)
         number = self._signatures[key]
         if number == known:
-            self._shapes.append(Signature(name, tuple(dims), _texts(types), _texts(concrete)))
+            self._shapes.append(Signature(name, frozen(dims), _texts(types), _texts(concrete)))
         return number
 
     def _launch(self, event: Event) -> None:
@@ -178,29 +182,37 @@ class KinetoReader:
         return Trace(
             self.file, "Kineto", tuple(self._names), kernels, _device(self.header.get("deviceProperties")),
             _whole(about.get("rank")), _whole(about.get("world_size")), on_host, in_order(self._steps, self.file),
-            tuple(self._shapes), tuple(self._messages), (), self._memory_timeline(), self.events,
+            tuple(self._shapes), tuple(self._messages), self._calls(), self._memory_timeline(), self.events,
         )  # fmt: skip
+
+    def _calls(self) -> Calls:
+        start, duration, name, thread, _, signature = self._operators.columns()
+        return Calls(name, signature, callers(start, start + duration, thread).astype(np.int32))
 
     def _device_kernels(self) -> Kernels:
         start, duration, name, stream, correlation, external, message = self._kernels.columns()
         launched_at, launch_thread, launch_correlation, launch_external = self._launches.columns()
         row = _match(correlation, launch_correlation)
-        known = row >= 0
-        launched = np.where(known, launched_at[row] if len(launched_at) else math.nan, math.nan)
-        op_start, op_duration, _, op_thread, op_external, op_signature = self._operators.columns()
-        by_launch = np.where(known, launch_external[row] if len(launched_at) else -1, -1)
+        launched, thread, by_launch = (
+            np.where(row >= 0, column[row], missing) if len(column) else np.full(len(row), missing)
+            for column, missing in ((launched_at, math.nan), (launch_thread, -1), (launch_external, -1))
+        )
+        numbers = self._operators.columns()[4]
         own = external if np.any(external != correlation) else by_launch
-        op = _match(np.where(own >= 0, own, -2), op_external)
-        op = np.where(op >= 0, op, _match(np.where(by_launch >= 0, by_launch, -2), op_external))
-        if not np.any(op >= 0) and len(launched_at):
-            thread = np.where(known, launch_thread[row], -1)
-            op = _enclosing(launched, thread, op_start, op_duration, op_thread)
-        signature = np.where(op >= 0, op_signature[op] if len(op_signature) else -1, -1)
-        return Kernels(start, duration, name, stream, launched, op.astype(np.int32), signature.astype(np.int32), message)
+        op = _match(own, numbers)
+        op = np.where(op >= 0, op, _match(by_launch, numbers))
+        op = op if np.any(op >= 0) else self._launched_in(launched, thread)
+        return Kernels(start, duration, name, stream, launched, op.astype(np.int32), message)
+
+    def _launched_in(self, launched: Any, thread: Any) -> Any:
+        """The innermost operator that runs when and where each kernel is launched."""
+        start, duration, _, on, _, _ = self._operators.columns()
+        begins, ends = (np.concatenate([column, launched]) for column in (start, start + duration))
+        return callers(begins, ends, np.concatenate([on, thread]).astype(np.int64))[len(start) :]
 
     def _host_kernels(self) -> Kernels:
-        start, duration, name, thread, _, signature = self._operators.columns()
-        return own_times(start, duration, name, thread, signature)
+        start, duration, name, thread, _, _ = self._operators.columns()
+        return own_times(start, duration, name, thread)
 
     def _memory_timeline(self) -> Memory | None:
         moment, allocated, reserved = self._memory.columns()
@@ -209,33 +221,13 @@ class KinetoReader:
 
 
 def _match(wanted: Any, given: Any) -> Any:
-    """The last row of ``given`` that holds each wanted number; -1 where none does."""
+    """The last row of ``given`` that holds each wanted number; -1 where none does, and for negative numbers."""
     if not len(given):
         return np.full(len(wanted), -1)
     order = np.argsort(given, kind="stable")
     place = np.searchsorted(given, wanted, side="right", sorter=order) - 1
     row = order[np.maximum(place, 0)]
-    return np.where((place >= 0) & (given[row] == wanted), row, -1)
-
-
-def _enclosing(moment: Any, thread: Any, start: Any, duration: Any, on: Any) -> Any:
-    """The innermost operator of the same thread that runs at each moment; -1 where none does."""
-    found = np.full(len(moment), -1)
-    for one in np.unique(thread[thread >= 0]):
-        rows, wanted = np.flatnonzero(on == one), np.flatnonzero(thread == one)
-        rows = rows[np.lexsort((-duration[rows], start[rows]))]
-        stack: list[int] = []
-        at = 0
-        for i in wanted[np.argsort(moment[wanted], kind="stable")]:
-            while at < len(rows) and start[rows[at]] <= moment[i]:
-                while stack and start[stack[-1]] + duration[stack[-1]] <= start[rows[at]]:
-                    stack.pop()
-                stack.append(int(rows[at]))
-                at += 1
-            while stack and start[stack[-1]] + duration[stack[-1]] < moment[i]:
-                stack.pop()
-            found[i] = stack[-1] if stack else -1
-    return found
+    return np.where((wanted >= 0) & (place >= 0) & (given[row] == wanted), row, -1)
 
 
 def _id(value: Any) -> int:

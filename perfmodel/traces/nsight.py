@@ -106,7 +106,7 @@ class _Export:
     ) -> Trace:
         start, duration, name, stream, launched = given
         none = np.full(len(start), -1, np.int32)
-        kernels = Kernels(start, duration, name, stream, launched, none, none, none)
+        kernels = Kernels(start, duration, name, stream, launched, none, none)
         return Trace(
             f"{self.file}:device {device}" if ranks > 1 else self.file, "Nsight Systems", tuple(self.names), kernels,
             titles.get(device, ""), rank if ranks > 1 else None, ranks if ranks > 1 else None, steps=steps, events=len(start),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -53,6 +54,23 @@ def exclusive(start: Array, end: Array, group: NDArray[np.int64], groups: int) -
     return times
 
 
+def shared(start: Array, end: Array) -> Array:
+    """Time, or more, that each stretch runs beside those before and after it.
+
+    >>> shared(np.array([0.0, 1.0, 5.0]), np.array([2.0, 3.0, 6.0]))
+    array([1., 1., 0.])
+    """
+    if not len(start):
+        return np.zeros(0)
+    order = np.argsort(start, kind="stable")
+    begins, ends = start[order], end[order]
+    before = np.maximum.accumulate(ends)[:-1] - begins[1:]
+    beside = np.zeros(len(start))
+    beside[order[1:]] += np.maximum(before, 0.0)
+    beside[order[:-1]] += np.maximum(ends[:-1] - begins[1:], 0.0)
+    return beside
+
+
 def in_order(steps: Iterable[Span], file: str) -> tuple[Span, ...]:
     """Steps by time, each once; raises InputError where two of them overlap."""
     longest: dict[str, Span] = {}
@@ -61,7 +79,33 @@ def in_order(steps: Iterable[Span], file: str) -> tuple[Span, ...]:
         if known is None or step.end - step.start > known.end - known.start:
             longest[step.name] = step
     ordered = tuple(sorted(longest.values(), key=lambda step: step.start))
-    for before, after in zip(ordered, ordered[1:], strict=False):
+    for before, after in pairwise(ordered):
         if after.start < before.end - SLACK:
             raise fault(file, f"{after.name} begins before {before.name} ends; steps must not overlap", "steps")
     return ordered
+
+
+def callers(start: Array, end: Array, thread: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The row of the innermost stretch of the same thread that each stretch lies in; -1 where none does.
+
+    Args:
+        start: of the stretches.
+        end: likewise.
+        thread: that each is on; a negative one is unknown, and lies in nothing.
+
+    >>> callers(np.array([0.0, 1.0, 1.5]), np.array([4.0, 3.0, 2.0]), np.array([0, 0, 0]))
+    array([-1,  0,  1])
+    """
+    found = np.full(len(start), -1)
+    ends, on = end.tolist(), thread.tolist()
+    stack: list[int] = []
+    last = -1
+    for row, begins in ((row, start[row]) for row in np.lexsort((-(end - start), start, thread)).tolist()):
+        if on[row] != last:
+            stack.clear()
+            last = on[row]
+        while stack and (ends[stack[-1]] <= begins or ends[stack[-1]] < ends[row]):
+            stack.pop()
+        found[row] = stack[-1] if stack and last >= 0 else -1
+        stack.append(row)
+    return found

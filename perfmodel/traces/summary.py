@@ -133,16 +133,20 @@ class Summary:
 
     @cached_property
     def per_step(self) -> tuple[float, Mapping[Class, ClassTime]]:
-        """The mean step: its time, and the classes of what the steps launched; of a trace without steps, all of it."""
-        steps = len(self.trace.steps)
-        if not steps:
+        """The mean step: its time, and the classes of what the steps launched; of a trace without steps, all of it.
+
+        The host may run ahead of the device, so that marks on the host are closer than steps are: the time counts from the
+        first mark to the last, or to the end of the last kernel that a step launched, whichever is later.
+        """
+        marks = self.trace.steps
+        if not marks:
             return self.span, self.classes
         mask = self.step_of >= 0
-        classes = _by_class(self.trace.kernels.where(mask), self.group[mask])
-        time = float(np.mean([step.time for step in self.steps]))
-        return time, {
-            name: ClassTime(round(one.count / steps), one.total / steps, one.exposed / steps)
-            for name, one in classes.items()
+        kernels = self.trace.kernels.where(mask)
+        end = max(marks[-1].end, float(kernels.end.max()) if len(kernels) else 0.0)
+        return (end - marks[0].start) / len(marks), {
+            name: ClassTime(round(one.count / len(marks)), one.total / len(marks), one.exposed / len(marks))
+            for name, one in _by_class(kernels, self.group[mask]).items()
         }
 
     @property

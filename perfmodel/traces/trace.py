@@ -58,9 +58,7 @@ class Kernels:
     launched: Array
     """When the host launched it; NaN where the trace does not say."""
     op: Index
-    """The call of an operator that it belongs to, numbered from 0; -1 is none."""
-    signature: Index
-    """Of that operator, in `Trace.signatures`; -1 is none."""
+    """The call of an operator that it belongs to, in `Trace.calls`; -1 is none."""
     message: Index
     """In `Trace.messages`; -1 is none."""
 
@@ -78,6 +76,21 @@ class Kernels:
 
 
 @dataclass(frozen=True, slots=True)
+class Calls:
+    """Operators as the framework called them: one row for each call."""
+
+    name: Index
+    """In `Trace.names`."""
+    signature: Index
+    """In `Trace.signatures`; -1 where the trace has no shapes."""
+    caller: Index
+    """The call that it was made in; -1 is none."""
+
+    def __len__(self) -> int:
+        return len(self.name)
+
+
+@dataclass(frozen=True, slots=True)
 class Memory:
     """Device memory over time."""
 
@@ -85,6 +98,18 @@ class Memory:
     allocated: Array
     reserved: Array
     """Bytes that the allocator holds; NaN where the trace does not say."""
+
+
+def empty() -> Kernels:
+    """No rows."""
+    none, index = np.zeros(0), np.zeros(0, np.int32)
+    return Kernels(none, none, index, index, none, index, index)
+
+
+def no_calls() -> Calls:
+    """No rows."""
+    index = np.zeros(0, np.int32)
+    return Calls(index, index, index)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +120,7 @@ class Trace:
     form: str
     """What wrote it: "Kineto", "execution trace", "Nsight Systems", "XLA xplane", "memory timeline"."""
     names: tuple[str, ...] = ()
-    kernels: Kernels = field(default_factory=lambda: empty())
+    kernels: Kernels = field(default_factory=empty)
     device: str = ""
     rank: int | None = None
     ranks: int | None = None
@@ -105,14 +130,14 @@ class Trace:
     """In order; they do not overlap."""
     signatures: tuple[Signature, ...] = ()
     messages: tuple[Message, ...] = ()
-    calls: tuple[tuple[int, int], ...] = ()
-    """Signatures that were called, and how often, where the trace has no times (execution traces)."""
+    calls: Calls = field(default_factory=no_calls)
     memory: Memory | None = None
     events: int = 0
     notes: tuple[str, ...] = ()
 
 
-def empty() -> Kernels:
-    """No rows."""
-    none, index = np.zeros(0), np.zeros(0, np.int32)
-    return Kernels(none, none, index, index, none, index, index, index)
+def frozen(value: Any, depth: int = 4) -> Any:
+    """Nested lists as nested tuples, which can be compared and counted; what is nested deeper becomes text."""
+    if not isinstance(value, list):
+        return value if isinstance(value, int | float | str | None) else str(type(value))
+    return tuple(frozen(one, depth - 1) for one in value) if depth else "..."

@@ -98,7 +98,7 @@ def _trace(file: str, plane: _Plane, rank: int, ranks: int) -> Trace:
                 steps.append(Span(f"step {name}", start, start + duration))
     start, duration, name_of, stream = kernels.columns()
     none = np.full(len(start), -1, np.int32)
-    columns = Kernels(start, duration, name_of, stream, np.full(len(start), np.nan), none, none, none)
+    columns = Kernels(start, duration, name_of, stream, np.full(len(start), np.nan), none, none)
     return Trace(
         f"{file}:{plane.name}" if ranks > 1 else file, "XLA xplane", tuple(names), columns, plane.name, rank, ranks,
         steps=in_order(steps, file), events=len(start),
