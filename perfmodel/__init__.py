@@ -2,7 +2,7 @@
 
 >>> import perfmodel
 >>> sorted(perfmodel.__all__)[:3]
-['InputError', 'PerfModelError', 'check']
+['InputError', 'PerfModelError', 'calibrate_ops']
 """
 
 from __future__ import annotations
@@ -10,19 +10,40 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from perfmodel.api import check, explain, list_items, predict, report, show, validate, validate_tables
+    from perfmodel.api import (
+        calibrate_ops,
+        calibrate_trace,
+        check,
+        compare_trace,
+        explain,
+        list_items,
+        operators,
+        plot_roofline,
+        predict,
+        report,
+        show,
+        trace,
+        validate,
+        validate_tables,
+    )
     from perfmodel.errors import InputError, PerfModelError
 
 __version__ = "0.1.0"
 __all__ = [
     "InputError",
     "PerfModelError",
+    "calibrate_ops",
+    "calibrate_trace",
     "check",
+    "compare_trace",
     "explain",
     "list_items",
+    "operators",
+    "plot_roofline",
     "predict",
     "report",
     "show",
+    "trace",
     "validate",
     "validate_tables",
 ]

@@ -31,8 +31,8 @@ class Validation:
 
 
 __all__ = [
-    "calibrate_ops", "check", "explain", "list_items", "operators", "plot_roofline", "predict", "report", "show", "validate",
-    "validate_tables", "trace", "compare_trace", "calibrate_trace",
+    "calibrate_ops", "calibrate_trace", "check", "compare_trace", "explain", "list_items", "operators", "plot_roofline", "predict", "report",
+    "show", "trace", "validate", "validate_tables",
 ]  # fmt: skip
 
 
@@ -268,6 +268,36 @@ def compare_trace(prediction: str | Path, files: Sequence[str | Path]) -> Report
     predicted = read_prediction(_path(prediction))
     ranks = job(read_traces([_path(file) for file in files]))
     return comparison_report(predicted, ranks, compared(predicted, ranks.ranks))
+
+
+def calibrate_trace(
+    files: Sequence[str | Path],
+    hardware: str | Path,
+    *,
+    yaml: str | Path | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Report:
+    """Fit what the operators of some traces determine of a device, and say what they do not.
+
+    Args:
+        files: traces with shapes, of one device.
+        hardware: the machine whose datasheet the constants are relative to.
+        yaml: where to write that machine with the fitted constants.
+        progress: told how many fits are done, of how many.
+
+    Raises InputError with every fault of the files; then nothing is written.
+    """
+    from perfmodel.calibration.traces import calibrate_traces
+    from perfmodel.calibration.writing import write_calibrated
+    from perfmodel.library import find
+    from perfmodel.reporting.calibration_trace import calibration_trace_report
+    from perfmodel.traces.reading import read_traces
+
+    machine = find("hardware", hardware)
+    made = calibrate_traces(read_traces([_path(file) for file in files]), machine, progress)
+    if yaml is not None:
+        write_calibrated(_path(yaml), hardware, made)
+    return calibration_trace_report(made)
 
 
 def _path(file: str | Path) -> Path:

@@ -26,9 +26,7 @@ LEGEND = (
     "time: added up over all streams. exposed: while nothing above it in the list runs, so that exposed times and idle add up to the "
     "span. A rank's communication is exposed where nothing computes."
 )
-WAITING = (
-    "transfer: what the same collectives took on the rank that took least; waiting: what this rank's took beyond it, because others came later."
-)
+WAITING = "transfer: what the same collectives took on the rank that took least; waiting: what this rank's took beyond it, because others came later."
 
 
 def trace_report(job: TracedJob, top: int = 10) -> Report:
@@ -38,7 +36,11 @@ def trace_report(job: TracedJob, top: int = 10) -> Report:
         job: the traces of one job.
         top: kernels to list.
     """
-    rows = [{"rank": rank(one, i), "file": one.trace.file, **row} for i, one in enumerate(job.ranks) for row in class_rows(one)]
+    rows = [
+        {"rank": rank(one, i), "file": one.trace.file, **row}
+        for i, one in enumerate(job.ranks)
+        for row in class_rows(one)
+    ]
     kernels = by_kernel(job.ranks)
     record = {
         "schema": SCHEMA,
@@ -140,7 +142,9 @@ def _steps(job: TracedJob) -> Iterable[Section]:
     more = len(first.steps) - len(rows)
     tail = f"{more} more in JSON." if more else ""
     title = "Steps" if len(job.ranks) == 1 else f"Steps of rank {rank(first, 0)}"
-    yield Section(title, ("step", "time", "computing", "communication", "exposed"), rows, frozenset({1, 2, 3, 4}), tail=tail)
+    yield Section(
+        title, ("step", "time", "computing", "communication", "exposed"), rows, frozenset({1, 2, 3, 4}), tail=tail
+    )
 
 
 def _uneven(job: TracedJob) -> Iterable[Section]:
@@ -151,17 +155,32 @@ def _uneven(job: TracedJob) -> Iterable[Section]:
     yield Section("Across ranks", ("", "least", "mean", "most"), rows, frozenset({1, 2, 3}), lead=lead)
     if job.waiting:
         split = tuple(
-            (str(rank(s, i)), count(w.matched), _time(w.transfer), _time(w.waiting), share(w.waiting / (w.transfer + w.waiting or 1)))
+            (
+                str(rank(s, i)),
+                count(w.matched),
+                _time(w.transfer),
+                _time(w.waiting),
+                share(w.waiting / (w.transfer + w.waiting or 1)),
+            )
             for i, (s, w) in enumerate(zip(job.ranks, job.waiting, strict=True))
         )
-        yield Section("Collectives", ("rank", "matched", "transfer", "waiting", "waiting of both"), split, frozenset(range(5)), tail=WAITING)
+        yield Section(
+            "Collectives",
+            ("rank", "matched", "transfer", "waiting", "waiting of both"),
+            split,
+            frozenset(range(5)),
+            tail=WAITING,
+        )
 
 
 def _kernels(kernels: list[tuple[str, str, int, float]], top: int) -> Iterable[Section]:
     if not kernels or not top:
         return
     total = sum(time for *_, time in kernels)
-    rows = tuple((name[:90], kind, count(n), _time(time), share(time / total if total else 0.0)) for kind, name, n, time in kernels[:top])
+    rows = tuple(
+        (name[:90], kind, count(n), _time(time), share(time / total if total else 0.0))
+        for kind, name, n, time in kernels[:top]
+    )
     title = "Kernels by time" if len(kernels) <= top else f"Kernels by time, {top} of {len(kernels)}"
     yield Section(title, ("kernel", "class", "calls", "time", "of all"), rows, frozenset({2, 3, 4}))
 
@@ -172,9 +191,17 @@ def _memory(job: TracedJob) -> Iterable[Section]:
         record = memory_record(one)
         if record:
             reserved = record["peak_reserved"]
-            rows.append((str(rank(one, i)), quantity(record["peak_allocated"], "B"), "" if reserved is None else quantity(reserved, "B")))
+            rows.append(
+                (
+                    str(rank(one, i)),
+                    quantity(record["peak_allocated"], "B"),
+                    "" if reserved is None else quantity(reserved, "B"),
+                )
+            )
     if rows:
-        yield Section("Memory of the device", ("rank", "most allocated", "most reserved"), tuple(rows), frozenset({0, 1, 2}))
+        yield Section(
+            "Memory of the device", ("rank", "most allocated", "most reserved"), tuple(rows), frozenset({0, 1, 2})
+        )
 
 
 def _notes(job: TracedJob) -> Iterable[str]:

@@ -41,7 +41,9 @@ def operators_record(found: TracedOperators) -> dict[str, Any]:
 
 def by_class(found: TracedOperators) -> list[tuple[str, list[TracedOperator]]]:
     """Predicted operators of each class that occurs."""
-    groups = [(kind, [one for one in found.operators if one.kind == kind and one.predicted is not None]) for kind in CLASSES]
+    groups = [
+        (kind, [one for one in found.operators if one.kind == kind and one.predicted is not None]) for kind in CLASSES
+    ]
     return [(kind, given) for kind, given in groups if given]
 
 
@@ -102,10 +104,15 @@ def comparison_report(predicted: Predicted, job: TracedJob, rows: Sequence[Compa
 def comparison_sections(predicted: Predicted, rows: Sequence[Compared]) -> tuple[Section, ...]:
     """The table of a comparison."""
     cells = tuple(
-        (one.kind, *(quantity(v, "s") for v in (*one.predicted, *one.measured, one.difference)), _percent(one.error)) for one in rows
+        (one.kind, *(quantity(v, "s") for v in (*one.predicted, *one.measured, one.difference)), _percent(one.error))
+        for one in rows
     )
     header = ("kind", "predicted", "exposed", "measured", "exposed", "difference", "error %")
-    return (Section(f"A mean step beside the prediction of {predicted.name}", header, cells, frozenset(range(1, 7)), tail=KINDS),)
+    return (
+        Section(
+            f"A mean step beside the prediction of {predicted.name}", header, cells, frozenset(range(1, 7)), tail=KINDS
+        ),
+    )
 
 
 def _row(one: Compared) -> dict[str, Any]:

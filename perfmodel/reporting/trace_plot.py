@@ -23,6 +23,7 @@ def plot_trace(job: TracedJob, path: Path) -> None:
 
     mpl.use("Agg")
     from matplotlib import pyplot as plt
+    from matplotlib.patches import Patch
 
     shown = job.ranks[:RANKS]
     memory = next((record for one in shown if (record := memory_record(one))), None)
@@ -37,14 +38,26 @@ def plot_trace(job: TracedJob, path: Path) -> None:
         for row in class_rows(one):
             bars.barh(place, row["exposed"] * 1e3, left=left * 1e3, color=COLOURS[row["class"]], height=0.7)
             left += row["exposed"]
-    used = [name for name in COLOURS if any(row["class"] == name and row["exposed"] for one in shown for row in class_rows(one))]
-    bars.legend([plt.Rectangle((0, 0), 1, 1, color=COLOURS[name]) for name in used], used, fontsize="small", ncols=5,
+    used = [
+        name
+        for name in COLOURS
+        if any(row["class"] == name and row["exposed"] for one in shown for row in class_rows(one))
+    ]
+    bars.legend([Patch(color=COLOURS[name]) for name in used], used, fontsize="small", ncols=5,
                 loc="lower center", bbox_to_anchor=(0.5, 1.0))  # fmt: skip
-    bars.set(xlabel="time [ms]", yticks=range(len(shown)), yticklabels=[f"rank {rank(one, i)}" for i, one in enumerate(shown)])
+    bars.set(
+        xlabel="time [ms]",
+        yticks=range(len(shown)),
+        yticklabels=[f"rank {rank(one, i)}" for i, one in enumerate(shown)],
+    )
     bars.invert_yaxis()
     if memory:
         below = axes[1, 0]
-        below.plot([t * 1e3 for t, _ in memory["timeline"]], [size / 2**30 for _, size in memory["timeline"]], drawstyle="steps-post")
+        below.plot(
+            [t * 1e3 for t, _ in memory["timeline"]],
+            [size / 2**30 for _, size in memory["timeline"]],
+            drawstyle="steps-post",
+        )
         below.set(xlabel="time [ms]", ylabel="allocated [GiB]", ylim=(0, None))
     figure.savefig(path, dpi=130)
     plt.close(figure)

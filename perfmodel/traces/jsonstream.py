@@ -147,7 +147,9 @@ class JsonStream:
             self._at = 0
 
     def _cut(self) -> InputError:
-        return fault(self._file, f"is cut off: its JSON ends in the middle, after {self._passed + self._at:,} characters")
+        return fault(
+            self._file, f"is cut off: its JSON ends in the middle, after {self._passed + self._at:,} characters"
+        )
 
     def _broken(self, what: str) -> InputError:
         return fault(self._file, f"is no JSON at character {self._passed + self._at:,}: {what}")

@@ -45,7 +45,7 @@ class KinetoReader:
         """Begin without events."""
         self.file, self.events = file, 0
         self.header: dict[str, Any] = {}
-        self._origin: float | None = None
+        self._origin: Any = None
         self._names, self._streams, self._threads = Numbered[str](), Numbered[Any](), Numbered[Any]()
         self._signatures, self._messages = Numbered[str](), Numbered[Message]()
         self._shapes: list[Signature] = []
@@ -81,7 +81,8 @@ class KinetoReader:
 
     def _times(self, event: Event) -> tuple[float, float]:
         """Start and duration in seconds; the first event is at 0, since times since 1970 have no digits to spare."""
-        start, duration = event.get("ts"), event.get("dur", 0)
+        start: Any = event.get("ts")
+        duration: Any = event.get("dur", 0)
         if self._origin is None:
             self._origin = start
         if type(start) in NUMBERS and -LATEST < start < LATEST and type(duration) in NUMBERS and 0 <= duration < LATEST:
@@ -130,7 +131,12 @@ class KinetoReader:
         arguments = self._arguments(event)
         thread = (str(event.get("pid")), str(event.get("tid")))
         self._operators.add(
-            start, duration, self._names[name], self._threads[thread], _external(arguments), self._shape(name, arguments)
+            start,
+            duration,
+            self._names[name],
+            self._threads[thread],
+            _external(arguments),
+            self._shape(name, arguments),
         )
 
     def _shape(self, name: str, arguments: Event) -> int:
@@ -168,7 +174,9 @@ class KinetoReader:
         size = arguments.get("Bytes")
         self._held += size if type(size) is int and abs(size) < 1e18 else 0
         total, reserved = arguments.get("Total Allocated"), arguments.get("Total Reserved")
-        self._memory.add(start, self._held if total is None else _count(total), math.nan if reserved is None else _count(reserved))
+        self._memory.add(
+            start, self._held if total is None else _count(total), math.nan if reserved is None else _count(reserved)
+        )
 
     def trace(self) -> Trace:
         """What was read; raises InputError where steps overlap, or nothing ran."""

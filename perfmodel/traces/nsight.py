@@ -65,7 +65,10 @@ class _Export:
         columns = {device: table.columns() for device, table in self._by_device().items()}
         steps = in_order(self._steps(), self.file)
         titles = {row[0]: str(row[1]) for row in self._rows(DEVICES, "id", "name")}
-        return [self._trace(device, given, rank, len(columns), steps, titles) for rank, (device, given) in enumerate(columns.items())]
+        return [
+            self._trace(device, given, rank, len(columns), steps, titles)
+            for rank, (device, given) in enumerate(columns.items())
+        ]
 
     def _by_device(self) -> dict[Any, Table]:
         found: dict[Any, Table] = {}
@@ -86,8 +89,8 @@ class _Export:
             name = self.strings.get(demangled, self.strings.get(short, f"kernel {short}"))
             yield (str(name), *row)
         for title, table in (("Memcpy", COPY), ("Memset", SET)):
-            for row in self._rows(table, *own):
-                yield (title, *row)
+            for given in self._rows(table, *own):
+                yield (title, *given)
 
     def _time(self, value: Any, what: str) -> float:
         time(value, NANO, what, self.file, "row")

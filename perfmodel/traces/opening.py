@@ -8,12 +8,12 @@ import tarfile
 import zlib
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from perfmodel.errors import InputError, Place, Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Buffer, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
     from typing import BinaryIO
 
@@ -49,12 +49,14 @@ class _Bounded(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: Buffer) -> int:
+    def readinto(self, buffer: Any) -> int:
         view = memoryview(buffer)
         piece = self._inner.read(len(view))
         self._read += len(piece)
         if self._read > FREE + RATIO * self._raw.tell():
-            raise fault(self._file, f"expands more than {RATIO} times, which no trace does; refused as a decompression bomb")
+            raise fault(
+                self._file, f"expands more than {RATIO} times, which no trace does; refused as a decompression bomb"
+            )
         view[: len(piece)] = piece
         return len(piece)
 
@@ -93,12 +95,12 @@ def _decompressed(raw: BinaryIO, file: str) -> io.BufferedReader:
     magic = raw.read(len(GZIP))
     raw.seek(0)
     if magic != GZIP:
-        return io.BufferedReader(raw, 2**20)  # type: ignore[type-var]
+        return io.BufferedReader(raw, 2**20)  # type: ignore[arg-type]
     return io.BufferedReader(_Bounded(gzip.GzipFile(fileobj=raw), raw, file), 2**20)  # type: ignore[arg-type]
 
 
 def _members(stream: io.BufferedReader, path: Path) -> Iterator[Source]:
-    """Regular files that may be traces; macOS adds files that begin with ._"""
+    """Regular files that may be traces; macOS adds files that begin so: ._name."""
     found = False
     with tarfile.open(fileobj=stream, mode="r|") as archive:
         for member in archive:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfmodel.cost.compute import Processor
-from perfmodel.traces.classes import CLASSES, Class, classify
 from perfmodel.timeline import duration
+from perfmodel.traces.classes import Class, classify
 from perfmodel.traces.shapes import WORDS, expressed, outputs_of
 from perfmodel.traces.spans import shared
 from perfmodel.validation.tables import InexpressibleError
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from perfmodel.specs.common import Precision
     from perfmodel.specs.hardware import Device
     from perfmodel.specs.strategy import Attention as AttentionKind
+    from perfmodel.traces.shapes import Known
     from perfmodel.traces.trace import Signature, Trace
     from perfmodel.validation.ops import Measured
 
@@ -30,7 +31,11 @@ DEEPEST = 12
 """Operators within one another that are looked through."""
 BESIDE = 0.1
 """Share of its time for which a kernel may run beside others; some begin before the one ahead has ended."""
-KERNELS: tuple[tuple[AttentionKind, str], ...] = (("cudnn", "cudnn"), ("flash-2", "flash_fwd"), ("flash-2", "flash_bwd"))
+KERNELS: tuple[tuple[AttentionKind, str], ...] = (
+    ("cudnn", "cudnn"),
+    ("flash-2", "flash_fwd"),
+    ("flash-2", "flash_bwd"),
+)
 """Which kernel of attention it was, by what its name contains."""
 NEVER = frozenset({"memcpy", "collective"})
 """Classes of kernels that do not count to the operator that launched them."""
@@ -85,31 +90,56 @@ def traced_operators(traces: Sequence[Trace], device: Device | None = None) -> T
     whole = 0.0
     for trace in traces:
         outputs = dict(known for one in trace.signatures if (known := outputs_of(one)))
-        for signature, kernels, time, shared in _calls(trace):
-            whole += time
+        for call in _calls(trace):
+            whole += call.time
             try:
-                if signature is None:
-                    raise InexpressibleError("kernels without the shapes of an operator")
-                if shared:
-                    raise InexpressibleError("kernels that ran beside others, which tell nothing of one alone")
-                kind, measured = expressed(signature, kernels, outputs)
-                if not _runs(kind, kernels, on_host=trace.on_host):
-                    raise InexpressibleError(f"{signature.op} that ran no kernel of its class")
+                signature, kind, measured = _judged(call, outputs, on_host=trace.on_host)
             except InexpressibleError as error:
-                reasons[str(error)] += time  # type: ignore[assignment]
+                reasons[str(error)] += call.time  # type: ignore[assignment]
                 continue
             key = (signature, measured.precision)
-            times[key].append(time)
-            words[key] = kind, measured, kernels
+            times[key].append(call.time)
+            words[key] = kind, measured, call.kernels
     made = [_operator(key[0], *words[key], given, device) for key, given in times.items()]
     return TracedOperators(tuple(sorted(made, key=lambda one: -one.total)), reasons, whole)
 
 
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """One call of an operator."""
+
+    signature: Signature | None
+    """None where no operator with shapes launched the kernels."""
+    kernels: frozenset[str]
+    time: float
+    beside: bool
+    """Others ran at the same time."""
+
+
+def _judged(call: _Call, outputs: Known, *, on_host: bool) -> tuple[Signature, Class, Measured]:
+    """What a call executes; raises InexpressibleError where it tells nothing of one operator."""
+    if call.signature is None:
+        raise InexpressibleError("kernels without the shapes of an operator")
+    if call.beside:
+        raise InexpressibleError("kernels that ran beside others, which tell nothing of one alone")
+    kind, measured = expressed(call.signature, call.kernels, outputs)
+    if not _runs(kind, call.kernels, on_host=on_host):
+        raise InexpressibleError(f"{call.signature.op} that ran no kernel of its class")
+    return call.signature, kind, measured
+
+
 def _operator(
-    signature: Signature, kind: Class, measured: Measured, kernels: frozenset[str], times: list[float], device: Device | None
+    signature: Signature,
+    kind: Class,
+    measured: Measured,
+    kernels: frozenset[str],
+    times: list[float],
+    device: Device | None,
 ) -> TracedOperator:
     predicted = None
-    if device is not None and (measured.precision in device.compute.peak or kind not in {"GEMM", "convolution", "attention"}):
+    if device is not None and (
+        measured.precision in device.compute.peak or kind not in {"GEMM", "convolution", "attention"}
+    ):
         kernel: AttentionKind = next((k for k, mark in KERNELS if any(mark in name for name in kernels)), "flash")
         precision = measured.precision if measured.precision in device.compute.peak else next(iter(device.compute.peak))
         processor = Processor(device, precision, kernel, sustained=False)
@@ -120,14 +150,19 @@ def _operator(
 def _runs(kind: Class, kernels: frozenset[str], *, on_host: bool) -> bool:
     """Whether the kernels are those of the operator, and not only a copy before it."""
     found = {classify(name) for name in kernels}
-    return on_host or kind in found or (kind == "convolution" and "GEMM" in found) or kind in {"elementwise", "normalisation"}
+    return (
+        on_host
+        or kind in found
+        or (kind == "convolution" and "GEMM" in found)
+        or kind in {"elementwise", "normalisation"}
+    )
 
 
-def _calls(trace: Trace) -> list[tuple[Signature | None, frozenset[str], float, bool]]:
-    """Each call with the kernels that it ran, in the order of the calls; None gathers what belongs to none.
+def _calls(trace: Trace) -> list[_Call]:
+    """Calls with the kernels that they ran, in order; those that belong to none are together.
 
     A kernel belongs to the innermost operator around its launch that we have words for: cuDNN's gradients are launched by
-    operators without shapes, within one that has them. The last tells whether others ran at the same time.
+    operators without shapes, within one that has them.
     """
     kernels = trace.kernels
     counts = np.array([classify(name) not in NEVER for name in trace.names], dtype=bool)
@@ -137,11 +172,11 @@ def _calls(trace: Trace) -> list[tuple[Signature | None, frozenset[str], float, 
     for row, op in zip(rows.tolist(), kernels.op[rows].tolist(), strict=True):
         by_call[int(owners[op]) if op >= 0 else -1].append(row)
     return [
-        (
+        _Call(
             trace.signatures[trace.calls.signature[op]] if op >= 0 else None,
             frozenset(trace.names[kernels.name[row]] for row in members) if op >= 0 else frozenset(),
             float(kernels.duration[members].sum()),
-            op >= 0 and bool(np.any(beside[members])),
+            not trace.on_host and bool(np.any(beside[members])),
         )
         for op, members in sorted(by_call.items())
     ]
@@ -160,8 +195,3 @@ def _owners(trace: Trace) -> NDArray[np.int64]:
             break
         owner[on] = calls.caller[owner[on]]
     return np.where((owner >= 0) & good[owner], owner, itself) if len(calls) else owner
-
-
-def order(kind: Class) -> int:
-    """Where a class stands in tables."""
-    return CLASSES.index(kind)

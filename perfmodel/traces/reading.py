@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from perfmodel.errors import InputError
+from perfmodel.errors import InputError, Problem
 from perfmodel.traces.chakra import ExecutionTraceReader, read_chakra
 from perfmodel.traces.jsonstream import JsonStream
 from perfmodel.traces.kineto import KinetoReader
@@ -33,7 +33,7 @@ def read_traces(paths: Sequence[Path], progress: Callable[[int, int], None] | No
     Raises InputError with the faults of all files.
     """
     traces: list[Trace] = []
-    problems = []
+    problems: list[Problem] = []
     for done, path in enumerate(paths):
         try:
             traces.extend(read_file(path))
@@ -74,7 +74,9 @@ def _read_json(source: Source) -> Trace:
     for key, value in JsonStream(source.stream, source.name).members(READERS):
         if reader is None:
             waiting.append((key, value))
-            kind = READERS.get(key) or ((MemoryReader if isinstance(value, list) else KinetoReader) if not key else None)
+            kind = READERS.get(key) or (
+                (MemoryReader if isinstance(value, list) else KinetoReader) if not key else None
+            )
             if kind is None:
                 continue
             reader = kind(source.name)
@@ -100,4 +102,4 @@ class _Begun:
         if not self._head:
             return bytes(self._stream.read(size))
         piece, self._head = self._head[:size], self._head[size:]
-        return piece + self._stream.read(size - len(piece))
+        return piece + bytes(self._stream.read(size - len(piece)))

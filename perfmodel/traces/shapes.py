@@ -10,13 +10,13 @@ from perfmodel.graph.attention import ALIGNMENT
 from perfmodel.graph.kernels import Gemm, Stream
 from perfmodel.graph.ops import Attention, Conv2d
 from perfmodel.specs.common import ELEMENT_BYTES, STORED_BYTES, Precision
-from perfmodel.traces.classes import Class
 from perfmodel.validation.ops import Measured
 from perfmodel.validation.tables import InexpressibleError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from perfmodel.traces.classes import Class
     from perfmodel.traces.trace import Signature
 
     Shape = tuple[int, ...]
@@ -26,20 +26,38 @@ PRECISIONS: dict[str, Precision] = {
     "float": "fp32", "double": "fp64", "c10::Half": "fp16", "c10::BFloat16": "bf16", "half": "fp16", "bfloat16": "bf16",
     "c10::Float8_e4m3fn": "fp8", "c10::Float8_e5m2": "fp8", "c10::Float8_e4m3fnuz": "fp8",
 }  # fmt: skip
-WIDTHS = {**{name: ELEMENT_BYTES[precision] for name, precision in PRECISIONS.items()}, "long": 8.0, "long int": 8.0, "int": 4.0, "bool": 1.0}
+WIDTHS = {
+    **{name: ELEMENT_BYTES[precision] for name, precision in PRECISIONS.items()},
+    "long": 8.0,
+    "long int": 8.0,
+    "int": 4.0,
+    "bool": 1.0,
+}
 TF32 = ("tf32", "s1688")
 """In the names of kernels that multiply numbers stored in fp32 on tensor cores: 16 x 8 x 8 is the shape of tf32."""
 LAYOUT = ("nchwtonhwc", "nhwctonchw", "batched_transpose", "nchw2nhwc", "nhwc2nchw")
 IMAGE = 4
 """Channels at most of an image, whose gradient nobody needs."""
-PRODUCTS = {"aten::mm": 0, "aten::addmm": 1, "aten::bmm": 0, "aten::baddbmm": 1, "aten::_scaled_mm": 0, "aten::linear": 0, "aten::mkldnn_linear": 0}
+PRODUCTS = {
+    "aten::mm": 0,
+    "aten::addmm": 1,
+    "aten::bmm": 0,
+    "aten::baddbmm": 1,
+    "aten::_scaled_mm": 0,
+    "aten::linear": 0,
+    "aten::mkldnn_linear": 0,
+}
 """Products, by the place of their first factor."""
 CONVOLUTIONS = {
     "aten::cudnn_convolution": (2, 3), "aten::miopen_convolution": (3, 4), "aten::mkldnn_convolution": (3, 4),
     "aten::cudnn_convolution_relu": (4, 3), "aten::_slow_conv2d_forward": (5, 4),
 }  # fmt: skip
 """Forward passes, by the places of padding and stride."""
-BACKWARD = {"aten::convolution_backward": (0, 1, 2), "aten::cudnn_convolution_backward": (1, 0, 2), "aten::miopen_convolution_backward": (1, 0, 2)}
+BACKWARD = {
+    "aten::convolution_backward": (0, 1, 2),
+    "aten::cudnn_convolution_backward": (1, 0, 2),
+    "aten::miopen_convolution_backward": (1, 0, 2),
+}
 """Backward passes, by the places of the output's gradient, the input and the filters."""
 ATTENTION = {
     "aten::_scaled_dot_product_flash_attention": (0, 4), "aten::_scaled_dot_product_cudnn_attention": (0, 6),
@@ -52,8 +70,13 @@ ELEMENTWISE = {
     "aten::relu_", "aten::clamp_min", "aten::clamp_min_", "aten::threshold_backward", "aten::gelu_backward", "aten::silu_backward",
     "aten::copy_", "aten::sigmoid", "aten::tanh", "aten::exp", "aten::pow", "aten::neg", "aten::addcmul_", "aten::addcdiv_",
 }  # fmt: skip
-IN_PLACE = "_"
-REDUCTIONS = {"aten::_softmax", "aten::_log_softmax", "aten::native_layer_norm", "aten::_softmax_backward_data", "aten::_log_softmax_backward_data"}
+REDUCTIONS = {
+    "aten::_softmax",
+    "aten::_log_softmax",
+    "aten::native_layer_norm",
+    "aten::_softmax_backward_data",
+    "aten::_log_softmax_backward_data",
+}
 
 
 def expressed(signature: Signature, kernels: frozenset[str], outputs: Known) -> tuple[Class, Measured]:
@@ -113,7 +136,10 @@ def _product(signature: Signature, kernels: frozenset[str], _: Known) -> tuple[C
     first = PRODUCTS[signature.op]
     precision = _precision(signature, first, kernels)
     linear = signature.op.endswith("linear")
-    left, right = _shape(signature, first, 1, 2, 3, 4, 5) if linear else _shape(signature, first, 2, 3), _shape(signature, first + 1, 2, 3)
+    left, right = (
+        _shape(signature, first, 1, 2, 3, 4, 5) if linear else _shape(signature, first, 2, 3),
+        _shape(signature, first + 1, 2, 3),
+    )
     batch = prod(left[:-2]) if len(right) == 3 else 1
     rows, columns = (prod(left[:-1]), right[0]) if linear else (left[-2], right[-1])
     stored, element = STORED_BYTES[precision], ELEMENT_BYTES[precision]
@@ -122,7 +148,7 @@ def _product(signature: Signature, kernels: frozenset[str], _: Known) -> tuple[C
     return "GEMM", Measured("gemm", precision, (made,))
 
 
-def _conv(signature: Signature, entering: Shape, filters: Shape, out: Shape, precision: Precision, **more: bool) -> Conv2d:
+def _conv(entering: Shape, filters: Shape, out: Shape, precision: Precision, **more: Any) -> Conv2d:
     return Conv2d(
         "conv", entering[0], entering[1], filters[0], out[2], out[3], entering[2] * entering[3], filters[2] * filters[3],
         ELEMENT_BYTES[precision], max(entering[1] // filters[1], 1), **more,
@@ -140,7 +166,7 @@ def _convolution(signature: Signature, kernels: frozenset[str], outputs: Known) 
         out = outputs.get((entering, filters), ())
     if len(out) != 4 or min(out) < 1:
         raise InexpressibleError(f"{signature.op} without strides")
-    op = _conv(signature, entering, filters, out, precision, copied=_copies(kernels))
+    op = _conv(entering, filters, out, precision, copied=_copies(kernels))
     return "convolution", Measured("convolution", precision, op.forward())
 
 
@@ -149,7 +175,7 @@ def _convolution_backward(signature: Signature, kernels: frozenset[str], _: Know
     precision = _precision(signature, 0, kernels)
     mask = _argument(signature, 10)
     wanted = mask if isinstance(mask, list) and len(mask) == 3 else [entering[1] > IMAGE, True, False]
-    op = _conv(signature, entering, filters, out, precision, copied=_copies(kernels), first=not wanted[0], bias=bool(wanted[2]))
+    op = _conv(entering, filters, out, precision, copied=_copies(kernels), first=not wanted[0], bias=bool(wanted[2]))
     return "convolution", Measured("convolution", precision, op.backward())
 
 
@@ -172,18 +198,26 @@ def _attention(signature: Signature, kernels: frozenset[str], _: Known) -> tuple
     return "attention", Measured("attention", precision, op.backward() if "backward" in signature.op else op.forward())
 
 
-def _stream(signature: Signature, kernels: frozenset[str], _: Known) -> tuple[Class, Measured]:
+def _stream(signature: Signature, _: frozenset[str], __: Known) -> tuple[Class, Measured]:
     """Each tensor read once, and one as large as the largest written."""
     pairs = zip(signature.dims, signature.types, strict=False)
-    tensors = [(prod(dims), WIDTHS[kind]) for dims, kind in pairs if kind in WIDTHS and isinstance(dims, tuple) and _sizes(dims)]
+    tensors = [
+        (prod(dims), WIDTHS[kind])
+        for dims, kind in pairs
+        if kind in WIDTHS and isinstance(dims, tuple) and _sizes(dims)
+    ]
     if not tensors:
         raise InexpressibleError(f"{signature.op} without shapes")
     reduces = signature.op in REDUCTIONS
     largest, width = max(tensors)
     read = tensors[1:] if signature.op == "aten::copy_" else tensors
-    traffic = sum(size * element for size, element in read) + largest * (tensors[0][1] if signature.op == "aten::copy_" else width)
+    traffic = sum(size * element for size, element in read) + largest * (
+        tensors[0][1] if signature.op == "aten::copy_" else width
+    )
     kernel = Stream(signature.op, traffic, reduces=reduces)
-    return ("normalisation" if reduces else "elementwise"), Measured("reduction" if reduces else "stream", "fp32", (kernel,))
+    return ("normalisation" if reduces else "elementwise"), Measured(
+        "reduction" if reduces else "stream", "fp32", (kernel,)
+    )
 
 
 def _sizes(dims: tuple[Any, ...]) -> bool:

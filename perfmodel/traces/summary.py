@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
     from perfmodel.traces.trace import Array, Kernels, Trace
 
-COLLECTIVE, COPY = CLASSES.index("collective"), CLASSES.index("memcpy")
+COLLECTIVE, GEMM, CONVOLUTION = (CLASSES.index(name) for name in ("collective", "GEMM", "convolution"))
+CALLERS = 4
+"""Operators within one another that are looked through."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,14 +142,30 @@ class Summary:
         """
         marks = self.trace.steps
         if not marks:
-            return self.span, self.classes
+            return self.span, _by_class(self.trace.kernels, self.by_operator)
         mask = self.step_of >= 0
         kernels = self.trace.kernels.where(mask)
         end = max(marks[-1].end, float(kernels.end.max()) if len(kernels) else 0.0)
         return (end - marks[0].start) / len(marks), {
             name: ClassTime(round(one.count / len(marks)), one.total / len(marks), one.exposed / len(marks))
-            for name, one in _by_class(kernels, self.group[mask]).items()
+            for name, one in _by_class(kernels, self.by_operator[mask]).items()
         }
+
+    @cached_property
+    def by_operator(self) -> NDArray[np.int64]:
+        """As `group`, but products that a convolution launches are convolutions: a prediction counts them so."""
+        trace, group = self.trace, self.group.copy()
+        convolves = np.array([classify(name) == "convolution" for name in trace.names] or [False])
+        call = trace.kernels.op.astype(np.int64)
+        for _ in range(CALLERS):
+            known = call >= 0
+            if not np.any(known):
+                break
+            inside = known & (group == GEMM)
+            inside[known] &= convolves[trace.calls.name[call[known]]]
+            group[inside] = CONVOLUTION
+            call[known] = trace.calls.caller[call[known]]
+        return group
 
     @property
     def peak_memory(self) -> float | None:

@@ -40,14 +40,17 @@ class Table:
     def add(self, *row: float) -> None:
         """One row."""
         for column, value in zip(self._columns, row, strict=True):
-            column.append(value)
+            column.append(value)  # type: ignore[arg-type]
 
     def __len__(self) -> int:
         return len(self._columns[0])
 
     def columns(self) -> list[NDArray[Any]]:
         """As arrays that share the memory; afterwards no row can be added."""
-        return [np.frombuffer(column, dtype=column.typecode) if column else np.zeros(0, column.typecode) for column in self._columns]
+        return [
+            np.frombuffer(column, dtype=column.typecode) if column else np.zeros(0, column.typecode)
+            for column in self._columns
+        ]
 
 
 def time(value: Any, scale: float, what: str, file: str, place: str) -> float:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from perfmodel.textfile import read_text
 from perfmodel.timeline import Overlap, Part, Serial, leaves, term
-from perfmodel.traces.classes import Class
 from perfmodel.traces.opening import fault
 from perfmodel.units import Count, Seconds
 
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
+    from perfmodel.traces.classes import Class
     from perfmodel.traces.summary import Summary
 
 KINDS: dict[Class, str] = {
@@ -48,13 +48,12 @@ def tree(summary: Summary) -> Part:
     step, classes = summary.per_step
     alone, hidden = [], []
     for name, one in classes.items():
-        share = {"kind": KINDS[name], "steps": 1.0}
-        alone.append(term(name, measured, total=one.exposed, **share))
-        hidden.append((name, max(one.total - one.exposed, 0.0), share))
+        alone.append(term(name, measured, kind=KINDS[name], total=one.exposed, steps=1.0))
+        hidden.append((name, max(one.total - one.exposed, 0.0)))
     busy = sum(one.exposed for one in classes.values())
     under = [
-        term(name, measured, total=rest / pieces, **share)
-        for name, rest, share in hidden
+        term(name, measured, kind=KINDS[name], total=rest / pieces, steps=1.0)
+        for name, rest in hidden
         for pieces in [max(1, math.ceil(rest / busy)) if busy else 1]
         for _ in range(pieces)
         if rest
@@ -143,7 +142,9 @@ def compared(predicted: Predicted, summaries: tuple[Summary, ...]) -> list[Compa
         return sum(t for t, _ in given) / len(given), sum(e for _, e in given) / len(given)
 
     step = sum(one.per_step[0] for one in summaries) / len(summaries)
-    rows = [Compared(kind, predicted.kinds.get(kind, (0.0, 0.0)), mean(kind)) for kind in _ordered(predicted.kinds, *trees)]
+    rows = [
+        Compared(kind, predicted.kinds.get(kind, (0.0, 0.0)), mean(kind)) for kind in _ordered(predicted.kinds, *trees)
+    ]
     return [*rows, Compared("step", (predicted.step, predicted.step), (step, step))]
 
 

@@ -90,12 +90,12 @@ def _trace(file: str, plane: _Plane, rank: int, ranks: int) -> Trace:
             continue
         began = next((number(value) for key, value in fields if key == 3), origin) - origin
         streams += ran
-        for name, offset, duration in (_event(inner(value), plane, file) for key, value in fields if key == 4):
-            start = began * NANO + offset
+        for name, offset, lasted in (_event(inner(value), plane, file) for key, value in fields if key == 4):
+            begins = began * NANO + offset
             if ran:
-                kernels.add(start, duration, names[name], streams - 1)
+                kernels.add(begins, lasted, names[name], streams - 1)
             else:
-                steps.append(Span(f"step {name}", start, start + duration))
+                steps.append(Span(f"step {name}", begins, begins + lasted))
     start, duration, name_of, stream = kernels.columns()
     none = np.full(len(start), -1, np.int32)
     columns = Kernels(start, duration, name_of, stream, np.full(len(start), np.nan), none, none)
