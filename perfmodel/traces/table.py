@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from array import array
+import struct
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from perfmodel.errors import InputError
 
 Key = TypeVar("Key", bound="Hashable")
+WIDTHS = {"d": "f8", "i": "i4", "q": "i8"}
 LATEST = 1e12
 """Seconds: what is later or longer is no time."""
 
@@ -31,26 +32,24 @@ class Numbered(dict[Key, int]):
 
 
 class Table:
-    """Columns of numbers: letters of the `array` module, one for each column."""
+    """Rows of numbers, packed: one letter of the `struct` module for each column."""
 
     def __init__(self, kinds: str) -> None:
         """Begin without rows."""
-        self._columns = [array(kind) for kind in kinds]
+        self._dtype = np.dtype([(str(place), WIDTHS[kind]) for place, kind in enumerate(kinds)])
+        self._pack, self._rows = struct.Struct(f"={kinds}").pack, bytearray()
 
     def add(self, *row: float) -> None:
         """One row."""
-        for column, value in zip(self._columns, row, strict=True):
-            column.append(value)  # type: ignore[arg-type]
+        self._rows += self._pack(*row)
 
     def __len__(self) -> int:
-        return len(self._columns[0])
+        return len(self._rows) // self._dtype.itemsize
 
     def columns(self) -> list[NDArray[Any]]:
-        """As arrays that share the memory; afterwards no row can be added."""
-        return [
-            np.frombuffer(column, dtype=column.typecode) if column else np.zeros(0, column.typecode)
-            for column in self._columns
-        ]
+        """Each column as an array."""
+        table = np.frombuffer(bytes(self._rows), self._dtype)
+        return [np.ascontiguousarray(table[name]) for name in self._dtype.names or ()]
 
 
 def time(value: Any, scale: float, what: str, file: str, place: str) -> float:

@@ -1,0 +1,133 @@
+"""Synthetic traces in the format of the PyTorch profiler: nobody ran this, the times are made up.
+
+`python tests/traces/synthetic.py FOLDER` writes the fixtures `synthetic-rank0.json.gz` and `synthetic-rank1.json.gz`: three steps
+of a small network of products and a convolution on two ranks, with gradients summed while the backward pass goes on.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Event = dict[str, Any]
+DEVICE = "NVIDIA A100-SXM4-80GB"
+SHAPES = [(2048, 4096, 1024), (2048, 1024, 4096), (4096, 4096, 1024), (1000, 3000, 500), (8192, 2048, 2048), (512, 512, 512)]
+"""Rows, columns and depth of the products of a step."""
+RATE, LAUNCH = 200e6, 6.0
+"""FLOP for each microsecond of a product, and its least time: round numbers, of no device."""
+CONV = ([32, 64, 56, 56], [64, 64, 3, 3])
+BYTES_PER_US = 1.2e6
+
+
+class Recorder:
+    """A host that launches, and a device with two streams that runs what was launched."""
+
+    def __init__(self, rank: int) -> None:
+        self.rank, self.events, self.number, self.host = rank, list[Event](), 0, 0.0
+        self.stream = {7: 0.0, 20: 0.0}
+        self.memory = 2**30
+
+    def event(self, category: str, name: str, start: float, duration: float, **args: Any) -> None:
+        on_device = category in {"kernel", "gpu_memcpy"}
+        place = {"pid": 0, "tid": args["stream"]} if on_device else {"pid": 4242, "tid": 4242}
+        self.events.append(
+            {"ph": "X", "cat": category, "name": name, **place, "ts": round(start, 3), "dur": round(duration, 3), "args": args}
+        )
+
+    def run(self, op: str, kernel: str, time: float, dims: list[Any], *, kind: str = "float", stream: int = 7, category: str = "kernel",
+            concrete: list[str] | None = None, **more: Any) -> None:  # fmt: skip
+        """One operator that launches one kernel."""
+        self.number += 1
+        types = [kind if dim else "" for dim in dims]
+        self.event("cpu_op", op, self.host, 5.0, **{"External id": self.number, "Input Dims": dims, "Input type": types,
+                   "Concrete Inputs": concrete or [""] * len(dims)})  # fmt: skip
+        self.event("cuda_runtime", "cudaLaunchKernel", self.host + 1, 3.0, **{"External id": self.number, "correlation": self.number})
+        start = max(self.host + 5.0, self.stream[stream])
+        self.event(category, kernel, start, time, stream=stream, device=0,
+                   **{"External id": self.number, "correlation": self.number}, **more)  # fmt: skip
+        self.stream[stream] = start + time
+        self.host += 6.0
+
+    def allocate(self, size: int) -> None:
+        self.memory += size
+        self.events.append({"ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "pid": 4242, "tid": 4242, "ts": round(self.host, 3),
+                            "args": {"Device Type": 1, "Device Id": 0, "Bytes": size, "Total Allocated": self.memory,
+                                     "Total Reserved": 2**32}})  # fmt: skip
+
+    def wait(self) -> None:
+        """The host waits for the device."""
+        self.host = max(self.host, *self.stream.values())
+
+
+def step(r: Recorder, number: int) -> None:
+    """Forward and backward of a few layers, one sum of gradients beside it and one after it, an update."""
+    began = r.host
+    r.run("aten::copy_", "Memcpy HtoD (Pinned -> Device)", 40.0, [[32, 3, 224, 224], [32, 3, 224, 224]], category="gpu_memcpy")
+    for m, n, k in SHAPES:
+        r.allocate(4 * m * n)
+        r.run("aten::addmm", "ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_64x3_tn", 2 * m * n * k / RATE + LAUNCH,
+              [[n], [m, k], [k, n]], kind="c10::BFloat16")  # fmt: skip
+        r.run("aten::gelu", "void at::native::vectorized_elementwise_kernel<4, at::native::GeluCUDAKernelImpl>", 4 * m * n / BYTES_PER_US + 2,
+              [[m, n]], kind="c10::BFloat16")  # fmt: skip
+    r.run("aten::cudnn_convolution", "sm80_xmma_fprop_implicit_gemm_bf16bf16_bf16f32_f32_nhwckrsc_nhwc_tilesize128x128x32", 130.0, [*CONV, []],
+          kind="c10::BFloat16", concrete=["", "", "[1, 1]", "[1, 1]", "[1, 1]", "1"])  # fmt: skip
+    r.run("aten::native_layer_norm", "void at::native::(anonymous namespace)::vectorized_layer_norm_kernel<c10::BFloat16, float>", 60.0,
+          [[8192, 2048], [], [2048]], kind="c10::BFloat16")  # fmt: skip
+    early = {"Collective name": "allreduce", "Process Group Name": "0", "Group size": 2, "In msg nelems": 4194304, "Out msg nelems": 4194304,
+             "dtype": "BFloat16"}  # fmt: skip
+    r.stream[20] = max(r.stream[20], r.stream[7] - 200.0)
+    r.run("nccl:all_reduce", "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)", 150.0 + 30.0 * r.rank, [], stream=20,
+          **early)  # fmt: skip
+    r.stream[20] = max(r.stream[20], r.stream[7])
+    r.run("nccl:all_reduce", "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)", 90.0 + 15.0 * number * (1 - r.rank),
+          [], stream=20, **early)  # fmt: skip
+    r.stream[7] = max(r.stream[7], r.stream[20])
+    r.run("aten::_foreach_add_", "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<FusedAdamMathFunctor>", 120.0, [])
+    for m, n, _ in SHAPES:
+        r.allocate(-4 * m * n)
+    r.wait()
+    r.event("user_annotation", f"ProfilerStep#{number}", began, r.host - began)
+    r.host += 10.0
+
+
+def trace(rank: int, steps: int = 3) -> dict[str, Any]:
+    """The JSON of one rank."""
+    recorder = Recorder(rank)
+    for number in range(1, steps + 1):
+        step(recorder, number)
+    return {
+        "schemaVersion": 1, "synthetic": "made by tests/traces/synthetic.py of perfmodel; nobody ran this",
+        "deviceProperties": [{"id": 0, "name": DEVICE}], "record_shapes": 1,
+        "distributedInfo": {"backend": "nccl", "rank": rank, "world_size": 2}, "displayTimeUnit": "ms",
+        "baseTimeNanoseconds": 1700000000000000000, "traceEvents": recorder.events,
+    }  # fmt: skip
+
+
+def large(size: int) -> Iterator[str]:
+    """The text of a trace of about so many bytes, spaced as the profiler does, in pieces."""
+    events = [event for event in trace(0)["traceEvents"] if event["cat"] != "user_annotation"]
+    length = max(event["ts"] for event in events) + 1000
+    whole = sum(len(json.dumps(event, indent=2)) for event in events)
+    yield '{"schemaVersion": 1, "traceEvents": [\n'
+    for number in range(max(1, size // whole)):
+        moved = (event | {"ts": event["ts"] + number * length} for event in events)
+        yield (",\n" if number else "") + ",\n".join(json.dumps(event, indent=2) for event in moved)
+    yield "]}\n"
+
+
+def main() -> None:
+    """Write the fixtures."""
+    folder = Path(sys.argv[1])
+    for rank in range(2):
+        raw = json.dumps(trace(rank), separators=(",", ":")).encode()
+        (folder / f"synthetic-rank{rank}.json.gz").write_bytes(gzip.compress(raw, 9, mtime=0))
+
+
+if __name__ == "__main__":
+    main()
