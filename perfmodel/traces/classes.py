@@ -15,7 +15,7 @@ CLASSES: tuple[Class, ...] = (
 """In the order in which time that several share is given to one: computing hides messages, and both hide copies."""
 COMPUTE = CLASSES[:7]
 
-COPIES = r"^mem(cpy|set)\b|^memory (copy|set)|^(host|device)-?to-?(host|device)|^copy-?(start|done)|^(in|out)feed"
+COPIES = r"^mem(cpy|set)|^memory (copy|set)|^(host|device)-?to-?(host|device)|^copy-?(start|done)|^(in|out)feed"
 COLLECTIVES = (
     r"^(void )?(\S*::)?nccl|ncclDev|^rccl|^msccl|multimem_|symm_mem|cross_device_reduce|(one|two)_?shot_all_?reduce|"
     r"all-?_?(reduce|gather)(_|-|\.|\b|kernel)|reduce-?_?scatter|all-?_?to-?_?all|collective-permute|deep_ep::|nvshmem|^(gloo|mpi):"

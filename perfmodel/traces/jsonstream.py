@@ -19,7 +19,7 @@ CHUNK = 2**20
 MARGIN = CHUNK // 16
 """Characters that are read ahead of an element, so that most are whole."""
 LOOKAHEAD = 16
-"""Characters at the end within which a fault may be a value that goes on."""
+"""Characters at the end within which a value may go on: a word that is begun, a number before its fraction."""
 LARGEST = 32 * 2**20
 """Characters of one element: the largest events hold stacks and shapes, some kilobytes."""
 _SPACE = re.compile(r"[ \t\n\r]*")
@@ -101,7 +101,7 @@ class JsonStream:
                 continue
             except ValueError:
                 raise self._broken("a number has thousands of digits") from None
-            if end < len(self._text) or self._ended:
+            if self._ended or len(self._text) - end >= LOOKAHEAD:  # a number may go on
                 self._at = end
                 return value
             self._more()

@@ -79,7 +79,7 @@ def step(r: Recorder, number: int) -> None:
           kind="c10::BFloat16", concrete=["", "", "[1, 1]", "[1, 1]", "[1, 1]", "1"])  # fmt: skip
     r.run("aten::native_layer_norm", "void at::native::(anonymous namespace)::vectorized_layer_norm_kernel<c10::BFloat16, float>", 60.0,
           [[8192, 2048], [], [2048]], kind="c10::BFloat16")  # fmt: skip
-    early = {"Collective name": "allreduce", "Process Group Name": "0", "Group size": 2, "In msg nelems": 4194304, "Out msg nelems": 4194304,
+    early: dict[str, Any] = {"Collective name": "allreduce", "Process Group Name": "0", "Group size": 2, "In msg nelems": 4194304, "Out msg nelems": 4194304,
              "dtype": "BFloat16"}  # fmt: skip
     r.stream[20] = max(r.stream[20], r.stream[7] - 200.0)
     r.run("nccl:all_reduce", "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)", 150.0 + 30.0 * r.rank, [], stream=20,
