@@ -26,7 +26,7 @@ CONVOLUTIONS = (
     r"xdlops_bwd_weight|fft2d_|nchwto|nhwcto"
 )
 EMBEDDINGS = (
-    r"embedding|_embs?_|index_?(select|put|add|fill)|indexing_|index_elementwise|gather|scatter|permute_(1d|2d|indices)|"
+    r"embedding|_embs?_|index_?(select|put|add|fill)|indexing_|index_elementwise|indexFunc|gather|scatter|permute_(1d|2d|indices)|"
     r"bounds_check_ind|linearize_index"
 )
 PRODUCTS = (

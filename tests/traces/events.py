@@ -5,14 +5,21 @@ from __future__ import annotations
 import gzip
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from perfmodel.traces.reading import read_traces
-from perfmodel.traces.trace import Trace
+
+if TYPE_CHECKING:
+    from perfmodel.traces.trace import Trace
 
 Event = dict[str, Any]
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "traces"
-GEMM, CONV, RELU, NCCL = "ampere_sgemm_128x64_nn", "cudnn_ampere_scudnn_128x64_relu", "void at::native::elementwise_kernel<4>", "ncclDevKernel_AllReduce"
+GEMM, CONV, RELU, NCCL = (
+    "ampere_sgemm_128x64_nn",
+    "cudnn_ampere_scudnn_128x64_relu",
+    "void at::native::elementwise_kernel<4>",
+    "ncclDevKernel_AllReduce",
+)
 
 
 def kernel(name: str, start: float, duration: float, *, stream: int = 7, **args: Any) -> Event:
@@ -30,7 +37,16 @@ def step(number: int, start: float, duration: float) -> Event:
 
 
 def event(category: str, name: str, start: float, duration: float, **more: Any) -> Event:
-    return {"ph": "X", "cat": category, "name": name, "ts": start, "dur": duration, "pid": 1, "tid": 1, "args": {}} | more
+    return {
+        "ph": "X",
+        "cat": category,
+        "name": name,
+        "ts": start,
+        "dur": duration,
+        "pid": 1,
+        "tid": 1,
+        "args": {},
+    } | more
 
 
 def written(folder: Path, events: Any, name: str = "run.json", **header: Any) -> Path:

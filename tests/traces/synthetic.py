@@ -17,7 +17,14 @@ if TYPE_CHECKING:
 
 Event = dict[str, Any]
 DEVICE = "NVIDIA A100-SXM4-80GB"
-SHAPES = [(2048, 4096, 1024), (2048, 1024, 4096), (4096, 4096, 1024), (1000, 3000, 500), (8192, 2048, 2048), (512, 512, 512)]
+SHAPES = [
+    (2048, 4096, 1024),
+    (2048, 1024, 4096),
+    (4096, 4096, 1024),
+    (1000, 3000, 500),
+    (8192, 2048, 2048),
+    (512, 512, 512),
+]
 """Rows, columns and depth of the products of a step."""
 RATE, LAUNCH = 200e6, 6.0
 """FLOP for each microsecond of a product, and its least time: round numbers, of no device."""
@@ -37,7 +44,15 @@ class Recorder:
         on_device = category in {"kernel", "gpu_memcpy"}
         place = {"pid": 0, "tid": args["stream"]} if on_device else {"pid": 4242, "tid": 4242}
         self.events.append(
-            {"ph": "X", "cat": category, "name": name, **place, "ts": round(start, 3), "dur": round(duration, 3), "args": args}
+            {
+                "ph": "X",
+                "cat": category,
+                "name": name,
+                **place,
+                "ts": round(start, 3),
+                "dur": round(duration, 3),
+                "args": args,
+            }
         )
 
     def run(self, op: str, kernel: str, time: float, dims: list[Any], *, kind: str = "float", stream: int = 7, category: str = "kernel",
@@ -47,7 +62,13 @@ class Recorder:
         types = [kind if dim else "" for dim in dims]
         self.event("cpu_op", op, self.host, 5.0, **{"External id": self.number, "Input Dims": dims, "Input type": types,
                    "Concrete Inputs": concrete or [""] * len(dims)})  # fmt: skip
-        self.event("cuda_runtime", "cudaLaunchKernel", self.host + 1, 3.0, **{"External id": self.number, "correlation": self.number})
+        self.event(
+            "cuda_runtime",
+            "cudaLaunchKernel",
+            self.host + 1,
+            3.0,
+            **{"External id": self.number, "correlation": self.number},
+        )
         start = max(self.host + 5.0, self.stream[stream])
         self.event(category, kernel, start, time, stream=stream, device=0,
                    **{"External id": self.number, "correlation": self.number}, **more)  # fmt: skip
@@ -68,7 +89,13 @@ class Recorder:
 def step(r: Recorder, number: int) -> None:
     """Forward and backward of a few layers, one sum of gradients beside it and one after it, an update."""
     began = r.host
-    r.run("aten::copy_", "Memcpy HtoD (Pinned -> Device)", 40.0, [[32, 3, 224, 224], [32, 3, 224, 224]], category="gpu_memcpy")
+    r.run(
+        "aten::copy_",
+        "Memcpy HtoD (Pinned -> Device)",
+        40.0,
+        [[32, 3, 224, 224], [32, 3, 224, 224]],
+        category="gpu_memcpy",
+    )
     for m, n, k in SHAPES:
         r.allocate(4 * m * n)
         r.run("aten::addmm", "ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_64x3_tn", 2 * m * n * k / RATE + LAUNCH,
@@ -88,7 +115,12 @@ def step(r: Recorder, number: int) -> None:
     r.run("nccl:all_reduce", "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)", 90.0 + 15.0 * number * (1 - r.rank),
           [], stream=20, **early)  # fmt: skip
     r.stream[7] = max(r.stream[7], r.stream[20])
-    r.run("aten::_foreach_add_", "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<FusedAdamMathFunctor>", 120.0, [])
+    r.run(
+        "aten::_foreach_add_",
+        "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<FusedAdamMathFunctor>",
+        120.0,
+        [],
+    )
     for m, n, _ in SHAPES:
         r.allocate(-4 * m * n)
     r.wait()

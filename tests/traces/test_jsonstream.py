@@ -16,7 +16,9 @@ from perfmodel.traces import jsonstream
 from perfmodel.traces.jsonstream import JsonStream
 
 PLAIN = st.none() | st.booleans() | st.integers(-(10**20), 10**20) | st.floats(allow_nan=False) | st.text()
-VALUES = st.recursive(PLAIN, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4), max_leaves=20)
+VALUES = st.recursive(
+    PLAIN, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4), max_leaves=20
+)
 
 
 def members(text: str | bytes, chunk: int = jsonstream.CHUNK) -> list[tuple[str, Any]]:
@@ -29,7 +31,9 @@ def members(text: str | bytes, chunk: int = jsonstream.CHUNK) -> list[tuple[str,
 
 @given(st.dictionaries(st.text().filter(lambda key: key != "list"), VALUES, max_size=4), st.lists(VALUES, max_size=8),
        st.integers(1, 40), st.sampled_from([None, 1]))  # fmt: skip
-def test_reads_what_the_standard_library_reads(rest: dict[str, Any], listed: list[Any], chunk: int, indent: int | None) -> None:
+def test_reads_what_the_standard_library_reads(
+    rest: dict[str, Any], listed: list[Any], chunk: int, indent: int | None
+) -> None:
     whole = rest | {"list": listed}
     expected = [*rest.items(), *(("list", value) for value in listed)]
     assert members(json.dumps(whole, indent=indent), chunk) == expected
@@ -78,9 +82,13 @@ def test_one_element_may_not_fill_the_memory() -> None:
         members('["' + "a" * 10_000, 100)
 
 
+def assert_one_line(error: InputError) -> None:
+    assert len(str(error).splitlines()) == 1
+
+
 @given(st.binary(max_size=60))
 def test_any_bytes_are_read_or_refused(raw: bytes) -> None:
     try:
         members(raw, 7)
     except InputError as error:
-        assert len(str(error).splitlines()) == 1
+        assert_one_line(error)

@@ -35,7 +35,11 @@ def test_the_header_may_stand_behind_the_events(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("category", "name", "found"),
-    [("gpu_memcpy", "Memcpy HtoD", "Memcpy HtoD"), ("Memset", "Memset (Device)", "Memset (Device)"), ("gpu_memset", "zero", "Memset zero")],
+    [
+        ("gpu_memcpy", "Memcpy HtoD", "Memcpy HtoD"),
+        ("Memset", "Memset (Device)", "Memset (Device)"),
+        ("gpu_memset", "zero", "Memset zero"),
+    ],
 )
 def test_copies_are_named_so(tmp_path: Path, category: str, name: str, found: str) -> None:
     assert read(tmp_path, [event(category, name, 0, 1)]).names == (found,)
@@ -72,7 +76,13 @@ class TestOperators:
         assert trace.calls.caller.tolist() == [-1, 0, -1]
 
     def test_a_kernel_of_a_graph_has_none(self, tmp_path: Path) -> None:
-        trace = read(tmp_path, [op("aten::mm", 0, 4, [[2, 3], [3, 4]], **{"External id": 11}), kernel(GEMM, 3, 9, correlation=5, **{"External id": 0})])
+        trace = read(
+            tmp_path,
+            [
+                op("aten::mm", 0, 4, [[2, 3], [3, 4]], **{"External id": 11}),
+                kernel(GEMM, 3, 9, correlation=5, **{"External id": 0}),
+            ],
+        )
         assert trace.kernels.op.tolist() == [-1]
         assert math.isnan(trace.kernels.launched[0])
 
@@ -86,18 +96,29 @@ class TestOperators:
 class TestSteps:
     def test_are_marked_by_annotations_and_in_2021_by_operators(self, tmp_path: Path) -> None:
         old = event("Operator", "ProfilerStep#3", 20, 5)
-        trace = read(tmp_path, [step(2, 10, 5), step(1, 0, 5), old, event("user_annotation", "zero_grad", 3, 1), kernel(GEMM, 1, 1)])
+        trace = read(
+            tmp_path,
+            [step(2, 10, 5), step(1, 0, 5), old, event("user_annotation", "zero_grad", 3, 1), kernel(GEMM, 1, 1)],
+        )
         assert [s.name for s in trace.steps] == ["ProfilerStep#1", "ProfilerStep#2", "ProfilerStep#3"]
 
     def test_must_not_overlap(self, tmp_path: Path) -> None:
-        with pytest.raises(InputError, match=r"steps: ProfilerStep#2 begins before ProfilerStep#1 ends; steps must not overlap"):
+        with pytest.raises(
+            InputError, match=r"steps: ProfilerStep#2 begins before ProfilerStep#1 ends; steps must not overlap"
+        ):
             read(tmp_path, [step(1, 0, 50), step(2, 10, 50)])
 
 
 class TestMemory:
     def test_is_that_of_the_device(self, tmp_path: Path) -> None:
         def allocated(ts: int, kind: int, **args: Any) -> dict[str, Any]:
-            return {"ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "ts": ts, "args": {"Device Type": kind} | args}
+            return {
+                "ph": "i",
+                "cat": "cpu_instant_event",
+                "name": "[memory]",
+                "ts": ts,
+                "args": {"Device Type": kind} | args,
+            }
 
         trace = read(tmp_path, [
             allocated(5, 1, **{"Bytes": 10, "Total Allocated": 100, "Total Reserved": 500}), allocated(7, 0, Bytes=999),
@@ -108,7 +129,10 @@ class TestMemory:
         assert trace.memory.reserved.tolist() == [500, 500]
 
     def test_is_added_up_where_only_changes_are_told(self, tmp_path: Path) -> None:
-        events = [{"ph": "i", "name": "[memory]", "ts": i, "args": {"Device Type": 1, "Bytes": size}} for i, size in enumerate((10, 20, -5))]
+        events = [
+            {"ph": "i", "name": "[memory]", "ts": i, "args": {"Device Type": 1, "Bytes": size}}
+            for i, size in enumerate((10, 20, -5))
+        ]
         trace = read(tmp_path, events)
         assert trace.memory is not None
         assert trace.memory.allocated.tolist() == [10, 30, 25]
@@ -120,9 +144,12 @@ class TestFaults:
         ("events", "fault"),
         [
             ([kernel(GEMM, 1, -5)], "event 1: dur must not be negative, but is -5"),
-            ([kernel(GEMM, 1, 5), kernel(GEMM, 1, 2) | {"dur": "long"}], "event 2: dur must be a number of microseconds, not 'long'"),
+            (
+                [kernel(GEMM, 1, 5), kernel(GEMM, 1, 2) | {"dur": "long"}],
+                "event 2: dur must be a number of microseconds, not 'long'",
+            ),
             ([kernel(GEMM, 1, 5) | {"ts": None}], "event 1: ts must be a number of microseconds, not None"),
-            ([kernel(GEMM, True, 5)], "event 1: ts must be a number of microseconds, not True"),
+            ([kernel(GEMM, 1, 5) | {"ts": True}], "event 1: ts must be a number of microseconds, not True"),
             ([kernel(GEMM, math.nan, 5)], "event 1: ts must be a number of microseconds, not nan"),
             ([kernel(GEMM, math.inf, 5)], "event 1: ts must be a number of microseconds, not inf"),
             ([kernel(GEMM, 10**40, 5)], "event 1: ts must be a number of microseconds, not 1" + "0" * 39),
@@ -140,7 +167,9 @@ class TestFaults:
         with pytest.raises(InputError) as caught:
             read_traces([path])
         shown = str(caught.value).removeprefix(f"{path}: ")
-        assert shown == (fault if events else "is no trace: it has none of traceEvents, nodes, workload_graph, but schemaVersion")
+        assert shown == (
+            fault if events else "is no trace: it has none of traceEvents, nodes, workload_graph, but schemaVersion"
+        )
 
     def test_of_all_files_are_told(self, tmp_path: Path) -> None:
         paths = [written(tmp_path, [kernel(GEMM, 1, -5)], f"{i}.json") for i in range(2)]
@@ -148,7 +177,15 @@ class TestFaults:
             read_traces([*paths, tmp_path / "none.json"])
         assert len(str(caught.value).splitlines()) == 3
 
-    @pytest.mark.parametrize("odd", [{"args": 5}, {"args": {"stream": [1], "correlation": "x", "External id": -3}}, {"cat": ["kernel"]}, {"tid": None}])
+    @pytest.mark.parametrize(
+        "odd",
+        [
+            {"args": 5},
+            {"args": {"stream": [1], "correlation": "x", "External id": -3}},
+            {"cat": ["kernel"]},
+            {"tid": None},
+        ],
+    )
     def test_odd_arguments_are_no_fault(self, tmp_path: Path, odd: dict[str, Any]) -> None:
         trace = read(tmp_path, [kernel(GEMM, 1, 5), kernel(CONV, 6, 5) | odd])
         assert 1 <= len(trace.kernels) <= 2

@@ -32,7 +32,10 @@ def test_plain_and_compressed_files_are_told_by_their_first_bytes(tmp_path: Path
 
 
 def test_each_trace_of_an_archive_is_one(tmp_path: Path) -> None:
-    path = archive(tmp_path / "ranks.tar.gz", {"run/0.json": b"[0]", "run/._0.json": b"?", "run/notes.txt": b"?", "run/1.json": b"[1]"})
+    path = archive(
+        tmp_path / "ranks.tar.gz",
+        {"run/0.json": b"[0]", "run/._0.json": b"?", "run/notes.txt": b"?", "run/1.json": b"[1]"},
+    )
     found = [(source.name, source.stream.read()) for source in sources(path)]
     assert found == [(f"{path}:run/0.json", b"[0]"), (f"{path}:run/1.json", b"[1]")]
 
@@ -42,28 +45,36 @@ def test_an_archive_without_traces_is_refused(tmp_path: Path) -> None:
         list(sources(archive(tmp_path / "ranks.tar.gz", {"notes.txt": b"?"})))
 
 
+def read_all(path: Path) -> None:
+    for source in sources(path):
+        while source.stream.read(2**20):
+            pass
+
+
 def test_a_decompression_bomb_is_refused_before_it_fills_anything(tmp_path: Path) -> None:
     path = tmp_path / "bomb.json.gz"
     with gzip.open(path, "wb", 9) as stream:
         for _ in range(2 * FREE // 2**20):
             stream.write(b" " * 2**20)
     assert path.stat().st_size < 200_000
-    with pytest.raises(InputError, match="expands more than 200 times, which no trace does; refused as a decompression bomb"):
-        for source in sources(path):
-            while source.stream.read(2**20):
-                pass
+    with pytest.raises(
+        InputError, match="expands more than 200 times, which no trace does; refused as a decompression bomb"
+    ):
+        read_all(path)
 
 
 @pytest.mark.parametrize(
     ("raw", "fault"),
-    [(gzip.compress(b"[1, 2, 3]")[:-6], "is compressed, but cut off"), (b"\x1f\x8bhello, this is no gzip", "is compressed, but damaged")],
+    [
+        (gzip.compress(b"[1, 2, 3]")[:-6], "is compressed, but cut off"),
+        (b"\x1f\x8bhello, this is no gzip", "is compressed, but damaged"),
+    ],
 )
 def test_broken_compression_is_one_line(tmp_path: Path, raw: bytes, fault: str) -> None:
     path = tmp_path / "a.json.gz"
     path.write_bytes(raw)
     with pytest.raises(InputError) as caught:
-        for source in sources(path):
-            source.stream.read()
+        read_all(path)
     assert str(caught.value) == f"{path}: {fault}"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import struct
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
@@ -25,18 +25,24 @@ def fault_of(path: Path) -> str:
 
 
 class TestExecutionTraces:
-    OLD: dict[str, Any] = {"name": "aten::mm", "id": 3, "inputs": [[1], [2], 5], "input_shapes": [[4, 8], [8, 2], []],
+    OLD: ClassVar[dict[str, Any]] = {"name": "aten::mm", "id": 3, "inputs": [[1], [2], 5], "input_shapes": [[4, 8], [8, 2], []],
                            "input_types": ["Tensor(float)", "Tensor(float)", "Int"]}  # fmt: skip
-    NEW: dict[str, Any] = {"name": "aten::mm", "id": 3, "inputs": {"values": [[1], [2], 5], "shapes": [[4, 8], [8, 2], []],
+    NEW: ClassVar[dict[str, Any]] = {"name": "aten::mm", "id": 3, "inputs": {"values": [[1], [2], 5], "shapes": [[4, 8], [8, 2], []],
                            "types": ["Tensor(float)", "Tensor(float)", "Int"]}, "attrs": []}  # fmt: skip
 
     @pytest.mark.parametrize("node", [OLD, NEW], ids=["1.0.1", "1.1.0"])
     def test_of_pytorch_hold_operators_with_shapes(self, tmp_path: Path, node: dict[str, Any]) -> None:
         path = tmp_path / "et.json"
-        path.write_text(json.dumps({"schema": "1.1.0-chakra.0.0.4", "nodes": [{"name": "[thread]", "id": 1}, node, node]}))
+        path.write_text(
+            json.dumps({"schema": "1.1.0-chakra.0.0.4", "nodes": [{"name": "[thread]", "id": 1}, node, node]})
+        )
         [trace] = read_traces([path])
         [signature] = trace.signatures
-        assert (signature.op, signature.dims, signature.types) == ("aten::mm", ((4, 8), (8, 2), ()), ("float", "float", "Int"))
+        assert (signature.op, signature.dims, signature.types) == (
+            "aten::mm",
+            ((4, 8), (8, 2), ()),
+            ("float", "float", "Int"),
+        )
         assert signature.concrete == ("", "", "5")
         assert (len(trace.calls), len(trace.kernels), len(trace.notes)) == (2, 0, 1)
 
@@ -46,11 +52,16 @@ class TestExecutionTraces:
         path = tmp_path / "chakra.json"
         path.write_text(json.dumps({"workload_graph": nodes}))
         summary = Summary(read_traces([path])[0])
-        assert {name: one.total for name, one in summary.classes.items()} == pytest.approx({"GEMM": 5e-6, "collective": 7e-6})
+        assert {name: one.total for name, one in summary.classes.items()} == pytest.approx(
+            {"GEMM": 5e-6, "collective": 7e-6}
+        )
 
     def test_of_chakra_as_messages_hold_the_same(self, tmp_path: Path) -> None:
         host = field(10, field(1, b"is_cpu_op") + field(26, 1))
-        nodes = [field(1, 1) + field(2, b"aten::mm") + field(7, 90) + host, field(1, 2) + field(2, b"sgemm") + field(7, 5)]
+        nodes = [
+            field(1, 1) + field(2, b"aten::mm") + field(7, 90) + host,
+            field(1, 2) + field(2, b"sgemm") + field(7, 5),
+        ]
         path = tmp_path / "chakra.0.et"
         path.write_bytes(b"".join(varint(len(m)) + m for m in (field(2, b"schema"), *nodes)))
         [trace] = read_traces([path])
@@ -61,7 +72,10 @@ class TestExecutionTraces:
         [
             ({"nodes": [5]}, "node 1: must be an object, not int"),
             ({"workload_graph": [{"Name": "a", "runtime": -1}]}, "node 1: runtime must not be negative, but is -1"),
-            ({"workload_graph": [{"Name": "a", "runtime": "1"}]}, "node 1: runtime must be a number within 1e+12 s, not '1'"),
+            (
+                {"workload_graph": [{"Name": "a", "runtime": "1"}]},
+                "node 1: runtime must be a number within 1e+12 s, not '1'",
+            ),
             ({"layers": [], "b": 1}, "is no trace: it has none of traceEvents, nodes, workload_graph, but layers, b"),
         ],
     )
@@ -95,7 +109,9 @@ def xplane(name: str, lines: Sequence[tuple[str, int, Sequence[tuple[int, int, i
     """A plane: lines of (name, nanoseconds, events of (kind, offset, duration) in picoseconds)."""
     made = field(2, name.encode())
     for title, began, events in lines:
-        inner = b"".join(field(4, field(1, kind) + field(2, offset) + field(3, lasted)) for kind, offset, lasted in events)
+        inner = b"".join(
+            field(4, field(1, kind) + field(2, offset) + field(3, lasted)) for kind, offset, lasted in events
+        )
         made += field(3, field(2, title.encode()) + field(3, began) + inner)
     for number, text in names.items():
         made += field(4, field(1, number) + field(2, field(1, number) + field(2, text.encode())))
@@ -103,10 +119,14 @@ def xplane(name: str, lines: Sequence[tuple[str, int, Sequence[tuple[int, int, i
 
 
 class TestXplane:
-    NAMES = {1: "gemm_fusion_dot_3", 2: "all-reduce.1", 3: "7"}
+    NAMES: ClassVar = {1: "gemm_fusion_dot_3", 2: "all-reduce.1", 3: "7"}
 
     def test_streams_of_a_gpu_hold_kernels(self, tmp_path: Path) -> None:
-        lines = [("Stream #13", 1000, [(1, 0, 5_000_000)]), ("Stream #14", 3000, [(2, 500_000, 7_000_000)]), ("XLA Modules", 1000, [(1, 0, 9)])]
+        lines = [
+            ("Stream #13", 1000, [(1, 0, 5_000_000)]),
+            ("Stream #14", 3000, [(2, 500_000, 7_000_000)]),
+            ("XLA Modules", 1000, [(1, 0, 9)]),
+        ]
         path = tmp_path / "run.xplane.pb"
         path.write_bytes(xplane("/host:CPU", [], {}) + xplane("/device:GPU:0", lines, self.NAMES))
         [trace] = read_traces([path])
@@ -115,19 +135,32 @@ class TestXplane:
         assert Summary(trace).exposed == pytest.approx(4.5e-6)
 
     def test_the_operations_of_a_tpu_and_its_steps(self, tmp_path: Path) -> None:
-        lines = [("XLA Ops", 0, [(1, 0, 5_000_000)]), ("Async XLA Ops", 0, [(2, 0, 2_000_000)]), ("Steps", 0, [(3, 0, 9_000_000)])]
+        lines = [
+            ("XLA Ops", 0, [(1, 0, 5_000_000)]),
+            ("Async XLA Ops", 0, [(2, 0, 2_000_000)]),
+            ("Steps", 0, [(3, 0, 9_000_000)]),
+        ]
         path = tmp_path / "run.xplane.pb"
         path.write_bytes(xplane("/device:TPU:0", lines, self.NAMES) + xplane("/device:TPU:1", lines, self.NAMES))
         traces = read_traces([path])
-        assert [(trace.rank, trace.ranks, len(trace.kernels), len(trace.steps)) for trace in traces] == [(0, 2, 2, 1), (1, 2, 2, 1)]
+        assert [(trace.rank, trace.ranks, len(trace.kernels), len(trace.steps)) for trace in traces] == [
+            (0, 2, 2, 1),
+            (1, 2, 2, 1),
+        ]
 
     @pytest.mark.parametrize(
         ("raw", "fault"),
         [
             (b"\x7fELF and so on", "is neither JSON, SQLite nor an XLA profile (xplane.pb), or is cut off"),
-            (xplane("/device:GPU:0", [("Stream", 0, [(1, 0, 5)])], {1: "a"})[:-3], "is neither JSON, SQLite nor an XLA profile (xplane.pb), or is cut off"),
+            (
+                xplane("/device:GPU:0", [("Stream", 0, [(1, 0, 5)])], {1: "a"})[:-3],
+                "is neither JSON, SQLite nor an XLA profile (xplane.pb), or is cut off",
+            ),
             (xplane("/host:CPU", [], {}), "holds no plane of a GPU or TPU that ran anything, but /host:CPU"),
-            (xplane("/device:GPU:0", [("Stream", 0, [(1, 0, -5)])], {1: "a"}), "/device:GPU:0: duration_ps must not be negative, but is of a"),
+            (
+                xplane("/device:GPU:0", [("Stream", 0, [(1, 0, -5)])], {1: "a"}),
+                "/device:GPU:0: duration_ps must not be negative, but is of a",
+            ),
         ],
     )
     def test_says_what_is_wrong(self, tmp_path: Path, raw: bytes, fault: str) -> None:
@@ -158,14 +191,20 @@ def nsight(path: Path, kernels: Sequence[tuple[Any, ...]], ranges: Sequence[tupl
 
 
 class TestNsight:
-    KERNELS = [(1000, 6000, 0, 7, 1, 1, 1), (4000, 8000, 0, 8, 2, 2, 2)]
+    KERNELS: ClassVar = [(1000, 6000, 0, 7, 1, 1, 1), (4000, 8000, 0, 8, 2, 2, 2)]
 
     def test_reads_kernels_copies_launches_and_ranges(self, tmp_path: Path) -> None:
-        path = nsight(tmp_path / "run.sqlite", self.KERNELS, [(400, 9900, None, 3), (400, 700, "forward", None), (1, None, "step 9", None)])
+        path = nsight(
+            tmp_path / "run.sqlite",
+            self.KERNELS,
+            [(400, 9900, None, 3), (400, 700, "forward", None), (1, None, "step 9", None)],
+        )
         [trace] = read_traces([path])
         summary = Summary(trace)
         assert (trace.device, [s.name for s in trace.steps]) == ("NVIDIA X", ["iteration 1"])
-        assert {name: one.total for name, one in summary.classes.items()} == pytest.approx({"GEMM": 5e-6, "collective": 4e-6, "memcpy": 0.5e-6})
+        assert {name: one.total for name, one in summary.classes.items()} == pytest.approx(
+            {"GEMM": 5e-6, "collective": 4e-6, "memcpy": 0.5e-6}
+        )
         assert summary.exposed == pytest.approx(2e-6)
         assert summary.step_of.tolist() == [0, 0, 0]
 
@@ -176,7 +215,10 @@ class TestNsight:
     @pytest.mark.parametrize(
         ("kernel", "fault"),
         [
-            ((6000, 1000, 0, 7, 1, 1, 1), "CUPTI_ACTIVITY_KIND_KERNEL: a row ends before it starts: volta_sgemm_128x64_nn"),
+            (
+                (6000, 1000, 0, 7, 1, 1, 1),
+                "CUPTI_ACTIVITY_KIND_KERNEL: a row ends before it starts: volta_sgemm_128x64_nn",
+            ),
             (("soon", 9, 0, 7, 1, 1, 1), "row: start must be a number within 1e+12 s, not 'soon'"),
             ((1, None, 0, 7, 1, 1, 1), "row: end must be a number within 1e+12 s, not None"),
         ],
@@ -192,7 +234,9 @@ class TestNsight:
 
     def test_a_view_is_not_run(self, tmp_path: Path) -> None:
         base = sqlite3.connect(tmp_path / "view.sqlite")
-        base.executescript("CREATE VIEW CUPTI_ACTIVITY_KIND_KERNEL AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n")
+        base.executescript(
+            "CREATE VIEW CUPTI_ACTIVITY_KIND_KERNEL AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n"
+        )
         base.close()
         assert fault_of(tmp_path / "view.sqlite").startswith("holds no kernels")
 

@@ -50,7 +50,10 @@ def test_the_caller_is_the_shortest_around(spans: list[tuple[int, int, int]]) ->
         around = [
             end[i] - start[i]
             for i in range(len(nested))
-            if thread[i] == thread[row] and start[i] <= start[row] and end[i] >= end[row] and (start[i], end[i]) != (start[row], end[row])
+            if thread[i] == thread[row]
+            and start[i] <= start[row]
+            and end[i] >= end[row]
+            and (start[i], end[i]) != (start[row], end[row])
         ]
         if around:
             assert caller >= 0
@@ -81,4 +84,8 @@ def test_steps_that_overlap_are_refused() -> None:
 
 def test_nothing_covers_nothing() -> None:
     none = np.zeros(0)
-    assert (covered(none, none), len(shared(none, none)), len(callers(none, none, none.astype(np.int64)))) == (0.0, 0, 0)
+    assert (covered(none, none), len(shared(none, none)), len(callers(none, none, none.astype(np.int64)))) == (
+        0.0,
+        0,
+        0,
+    )

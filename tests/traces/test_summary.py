@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MICRO = 1e-6
-ROWS = st.lists(st.tuples(st.sampled_from(range(4)), st.integers(0, 40), st.integers(0, 9), st.integers(0, 2)), max_size=15)
+ROWS = st.lists(
+    st.tuples(st.sampled_from(range(4)), st.integers(0, 40), st.integers(0, 9), st.integers(0, 2)), max_size=15
+)
 
 
 def micro(seconds: float) -> float:
@@ -50,7 +52,10 @@ def test_kernels_belong_to_the_step_that_launched_them(tmp_path: Path) -> None:
         kernel(RELU, 60, 3),
     ]))  # fmt: skip
     assert s.step_of.tolist() == [0, 1, -1]
-    assert [(one.name, micro(one.time), micro(one.computing)) for one in s.steps] == [("ProfilerStep#1", 10, 20), ("ProfilerStep#2", 10, 20)]
+    assert [(one.name, micro(one.time), micro(one.computing)) for one in s.steps] == [
+        ("ProfilerStep#1", 10, 20),
+        ("ProfilerStep#2", 10, 20),
+    ]
     time, classes = s.per_step
     assert micro(time) == 22.5
     assert {name: micro(one.total) for name, one in classes.items()} == {"GEMM": 10, "convolution": 10}
@@ -58,8 +63,8 @@ def test_kernels_belong_to_the_step_that_launched_them(tmp_path: Path) -> None:
 
 def test_products_that_a_convolution_launches_are_counted_to_it_in_a_step_but_not_by_class(tmp_path: Path) -> None:
     s = Summary(read(tmp_path, [
-        op("aten::cudnn_convolution_backward", 0, 50), op("aten::cudnn_convolution_backward_weight", 1, 20, **{"External id": 5}),
-        op("aten::mm", 60, 5, **{"External id": 6}),
+        op("aten::cudnn_convolution_backward", 0, 50), op("aten::cudnn_convolution_backward_weight", 1, 20, None, **{"External id": 5}),
+        op("aten::mm", 60, 5, None, **{"External id": 6}),
         kernel(GEMM, 10, 7, correlation=1, **{"External id": 5}), kernel(GEMM, 70, 3, correlation=2, **{"External id": 6}),
     ]))  # fmt: skip
     assert micro(s.classes["GEMM"].total) == 10
@@ -73,7 +78,14 @@ NAMES = (GEMM, RELU, NCCL, "Memcpy HtoD")
 def test_exposed_times_and_idle_add_up_to_the_span(rows: list[tuple[int, int, int, int]]) -> None:
     name, start, duration, stream = (np.array([row[i] for row in rows], dtype=np.int32) for i in range(4))
     none = np.full(len(rows), -1, np.int32)
-    s = Summary(Trace("f", "Kineto", NAMES, Kernels(start * 1.0, duration * 1.0, name, stream, np.full(len(rows), np.nan), none, none)))
+    s = Summary(
+        Trace(
+            "f",
+            "Kineto",
+            NAMES,
+            Kernels(start.astype(float), duration.astype(float), name, stream, np.full(len(rows), np.nan), none, none),
+        )
+    )
     assert s.busy + s.idle == pytest.approx(s.span)
     assert all(one.exposed <= one.total + 1e-9 for one in s.classes.values())
     assert s.exposed + s.overlap == pytest.approx(s.communicating)
@@ -93,9 +105,13 @@ def test_operators_without_those_they_call_cover_what_the_operators_cover(spans:
 
 class TestRanks:
     def test_the_least_of_a_collective_is_its_transfer_and_the_rest_is_waiting(self, tmp_path: Path) -> None:
-        rank = {"world_size": 2}
-        early = read(tmp_path, [kernel(NCCL, 0, 9), kernel(NCCL, 20, 3), kernel(GEMM, 30, 6)], distributedInfo=rank | {"rank": 1})
-        late = read(tmp_path, [kernel(NCCL, 5, 4), kernel(NCCL, 20, 5), kernel(GEMM, 30, 2)], distributedInfo=rank | {"rank": 0})
+        rank: dict[str, Any] = {"world_size": 2}
+        early = read(
+            tmp_path, [kernel(NCCL, 0, 9), kernel(NCCL, 20, 3), kernel(GEMM, 30, 6)], distributedInfo=rank | {"rank": 1}
+        )
+        late = read(
+            tmp_path, [kernel(NCCL, 5, 4), kernel(NCCL, 20, 5), kernel(GEMM, 30, 2)], distributedInfo=rank | {"rank": 0}
+        )
         ranks = job([early, late])
         assert [s.trace.rank for s in ranks.ranks] == [0, 1]
         assert ranks.waiting is not None
@@ -105,7 +121,8 @@ class TestRanks:
 
     def test_collectives_are_matched_by_name_and_group_as_far_as_all_ranks_have_them(self, tmp_path: Path) -> None:
         def sums(group: str, start: float, time: float) -> dict[str, object]:
-            return kernel("ncclDevKernel_Generic", start, time, **{"Collective name": "allreduce", "Process Group Name": group})
+            named: dict[str, Any] = {"Collective name": "allreduce", "Process Group Name": group}
+            return kernel("ncclDevKernel_Generic", start, time, **named)
 
         one = read(tmp_path, [sums("a", 0, 4), sums("b", 10, 9)])
         other = read(tmp_path, [sums("b", 0, 6), sums("a", 10, 5), sums("a", 20, 7)])

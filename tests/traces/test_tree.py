@@ -25,7 +25,9 @@ TRACES = [FIXTURES / f"synthetic-rank{rank}.json.gz" for rank in range(2)]
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A real prediction with all kinds of terms: recomputation, tensor and data parallel, a bubble."""
-    made = perfmodel.predict("gpt2-124m", "dgx-a100-80gb", devices=8, tp=2, pp=2, recompute="full", batch=32, microbatch=2)
+    made = perfmodel.predict(
+        "gpt2-124m", "dgx-a100-80gb", devices=8, tp=2, pp=2, recompute="full", batch=32, microbatch=2
+    )
     path = tmp_path_factory.mktemp("saved") / "prediction.json"
     path.write_text(perfmodel.report(made).render("json"))
     return path
@@ -46,7 +48,9 @@ def test_lasts_as_long_as_the_mean_step_and_exposes_what_the_summary_does() -> N
 
 def test_hidden_time_on_many_streams_does_not_lengthen_the_step(tmp_path: Path) -> None:
     """Three messages under one product, together longer than it."""
-    s = Summary(read(tmp_path, [step(1, 0, 12), kernel(GEMM, 0, 10), *(kernel(NCCL, 0, 9, stream=i) for i in range(3))]))
+    s = Summary(
+        read(tmp_path, [step(1, 0, 12), kernel(GEMM, 0, 10), *(kernel(NCCL, 0, 9, stream=i) for i in range(3))])
+    )
     assert duration(tree(s)) == pytest.approx(12e-6)
     assert kinds(tree(s))["communication"] == pytest.approx((27e-6, 0))
 
@@ -82,7 +86,9 @@ def test_a_perfect_prediction_has_no_error(tmp_path: Path) -> None:
     path.write_text(json.dumps({"workload": "w", "hardware": "h", "step_time": 20e-6, "breakdown": breakdown}))
     rows = compared(read_prediction(path), (Summary(trace),))
     assert [row.kind for row in rows] == ["matmul", "memory-bound", "communication", "idle", "step"]
-    assert all(row.error == pytest.approx(0, abs=1e-9) and row.difference == pytest.approx(0, abs=1e-12) for row in rows)
+    assert all(
+        row.error == pytest.approx(0, abs=1e-9) and row.difference == pytest.approx(0, abs=1e-12) for row in rows
+    )
 
 
 def test_the_function_gives_the_rows_as_a_report(saved: Path) -> None:
@@ -97,9 +103,18 @@ def test_the_function_gives_the_rows_as_a_report(saved: Path) -> None:
         ("no", "is no JSON; save a prediction with perfmodel predict --format json"),
         ("[" * 100_000, "is no JSON; save a prediction with perfmodel predict --format json"),
         ("[]", "is no prediction: it lacks step_time or breakdown; save one with perfmodel predict --format json"),
-        ('{"step_time": -1, "breakdown": []}', "is no prediction: it lacks step_time or breakdown; save one with perfmodel predict --format json"),
-        ('{"step_time": 1, "breakdown": [5]}', "is no prediction: it lacks step_time or breakdown; save one with perfmodel predict --format json"),
-        ('{"step_time": true, "breakdown": []}', "is no prediction: it lacks step_time or breakdown; save one with perfmodel predict --format json"),
+        (
+            '{"step_time": -1, "breakdown": []}',
+            "is no prediction: it lacks step_time or breakdown; save one with perfmodel predict --format json",
+        ),
+        (
+            '{"step_time": 1, "breakdown": [5]}',
+            "is no prediction: it lacks step_time or breakdown; save one with perfmodel predict --format json",
+        ),
+        (
+            '{"step_time": true, "breakdown": []}',
+            "is no prediction: it lacks step_time or breakdown; save one with perfmodel predict --format json",
+        ),
     ],
     ids=range(6),
 )
@@ -109,5 +124,3 @@ def test_what_is_no_prediction_is_one_line(tmp_path: Path, text: str, fault: str
     with pytest.raises(InputError) as caught:
         read_prediction(path)
     assert str(caught.value) == f"{path}: {fault}"
-
-
