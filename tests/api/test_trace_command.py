@@ -55,7 +55,7 @@ def test_beside_a_prediction_the_step_is_compared(tmp_path: Path, capsys: pytest
     saved = tmp_path / "p.json"
     assert main(["predict", "bert-base", "dgx-a100-80gb", "--dp", "2", "--format", "json", "--output", str(saved)]) == 0
     assert main(["trace", *TRACES, "--against", str(saved)]) == 0
-    assert "A mean step beside the prediction of bert-base on dgx-a100-80gb" in capsys.readouterr().out
+    assert "A mean step beside the prediction of BERT-base on dgx-a100-80gb" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("name", "begins"), [("t.png", b"\x89PNG"), ("t.svg", b"<?xml")])
