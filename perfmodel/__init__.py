@@ -2,7 +2,7 @@
 
 >>> import perfmodel
 >>> sorted(perfmodel.__all__)[:3]
-['InputError', 'PerfModelError', 'calibrate_ops']
+['InputError', 'PerfModelError', 'calibrate_here']
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from perfmodel.api import (
+        calibrate_here,
         calibrate_ops,
         calibrate_trace,
         check,
@@ -32,6 +33,7 @@ __version__ = "0.1.0"
 __all__ = [
     "InputError",
     "PerfModelError",
+    "calibrate_here",
     "calibrate_ops",
     "calibrate_trace",
     "check",

@@ -31,7 +31,7 @@ class Validation:
 
 
 __all__ = [
-    "calibrate_ops", "calibrate_trace", "check", "compare_trace", "explain", "list_items", "operators", "plot_roofline", "predict", "report",
+    "calibrate_here", "calibrate_ops", "calibrate_trace", "check", "compare_trace", "explain", "list_items", "operators", "plot_roofline", "predict", "report",
     "show", "trace", "validate", "validate_tables",
 ]  # fmt: skip
 
@@ -298,6 +298,37 @@ def calibrate_trace(
     if yaml is not None:
         write_calibrated(_path(yaml), hardware, made)
     return calibration_trace_report(made)
+
+
+def calibrate_here(
+    *,
+    yaml: str | Path | None = None,
+    processes: int = 1,
+    library: Literal["auto", "numpy", "torch"] = "auto",
+    budget: float = 45.0,
+    progress: Callable[[int, int], None] | None = None,
+) -> Report:
+    """Measure the CPU that this runs on, and fit its constants.
+
+    Args:
+        yaml: where to write the machine, for `predict`.
+        processes: that share it and measure at once; a device is the share of one, and their messages are the network.
+        library: what computes; auto is PyTorch where it is installed, else numpy. Messages need PyTorch.
+        budget: seconds to measure, about.
+        progress: told how many turns are done, of how many.
+
+    Raises InputError where there are fewer cores than processes, PyTorch is asked for but missing, or the budget is too short.
+    """
+    from perfmodel.calibration.here import calibrate_here as calibrate
+    from perfmodel.calibration.writing import write_text
+    from perfmodel.measuring.session import library_of, measure
+    from perfmodel.reporting.calibration_here import calibration_here_report
+
+    name = "here" if yaml is None else _path(yaml).stem
+    made = calibrate(measure(processes, budget, library_of(library), progress), name)
+    if yaml is not None:
+        write_text(_path(yaml), made.text)
+    return calibration_here_report(made)
 
 
 def _path(file: str | Path) -> Path:

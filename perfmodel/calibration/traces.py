@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from perfmodel.specs.hardware import Device
     from perfmodel.traces.operators import TracedOperator
     from perfmodel.traces.trace import Trace
+    from perfmodel.validation.ops import Measured
 
 
 def calibrate_traces(
@@ -77,12 +78,12 @@ def _no_gain(made: Calibration, rows: Sequence[Timing], device: Device) -> Itera
 
 
 def _timing(one: TracedOperator, source: str, files: str) -> Timing:
-    return Timing(one.measured, one.time, 0.0, source, files, _third(one))
+    return Timing(one.measured, one.time, 0.0, source, files, third(one.measured))
 
 
-def _third(one: TracedOperator) -> bool:
-    """Every third shape, whatever the order of the trace."""
-    return hashlib.sha256(repr(one.measured.kernels).encode()).digest()[0] % 3 == 0
+def third(measured: Measured) -> bool:
+    """Whether a shape is held out: every third, whatever the order they come in."""
+    return hashlib.sha256(repr(measured.kernels).encode()).digest()[0] % 3 == 0
 
 
 def determined(calibration: Calibration) -> Iterator[tuple[str, str, str]]:

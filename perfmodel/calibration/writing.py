@@ -23,8 +23,13 @@ if TYPE_CHECKING:
 def write_calibrated(path: Path, hardware: str | Path, calibration: Calibration) -> None:
     """Write a machine with the fitted constants; raises InputError where the file cannot be written."""
     text = path_of("hardware", hardware).read_text(encoding="utf-8")
+    write_text(path, calibrated_text(text, calibration))
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file that the user named; raises InputError where that cannot be."""
     try:
-        path.write_text(calibrated_text(text, calibration), encoding="utf-8")
+        path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise InputError([Problem(Place("--yaml"), str(path), f"cannot be written: {error.strerror}")]) from error
 

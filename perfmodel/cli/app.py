@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from perfmodel.cli.calibrate_trace import calibrate
+from perfmodel.cli.calibrate_here import calibrate
 from perfmodel.cli.options import FormatName, HardwareName, JobOptions, OutputFile, WorkloadName, with_job_options
 from perfmodel.cli.trace import trace
 from perfmodel.cli.writing import write

@@ -1,0 +1,33 @@
+"""How long something takes, on a machine that does other things too."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+LEAST, MOST = 1, 2000
+"""Calls that are timed."""
+QUANTILE = 0.1
+"""Of the times of the calls: what else runs on a machine only ever adds."""
+
+
+def time_of(run: Callable[[], object], budget: float) -> float:
+    """Seconds of one call: the tenth percentile of the calls that fit into a budget, after one that warms up.
+
+    Args:
+        run: the call.
+        budget: seconds to spend; one call is timed in any case.
+    """
+    run()
+    times: list[float] = []
+    ends = time.perf_counter() + budget
+    while len(times) < LEAST or (len(times) < MOST and time.perf_counter() < ends):
+        began = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - began)
+    return float(np.quantile(times, QUANTILE))
