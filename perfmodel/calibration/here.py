@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfmodel.calibration.here_yaml import first_text
+from perfmodel.calibration.document import HardwareFile, Written
+from perfmodel.calibration.here_yaml import first_text, launch_of
 from perfmodel.calibration.ops import Calibration, fitted
 from perfmodel.calibration.timings import Timing, Timings
 from perfmodel.calibration.traces import third
@@ -88,7 +89,11 @@ def calibrate_here(found: Found, name: str, progress: Callable[[int, int], None]
         path.write_text(text, encoding="utf-8")
         hardware = load(path, Hardware, name)
     calibration = fitted(Timings(timed, Counter()), hardware, progress)
-    return Here(found, calibration, link, slowdown, calibrated_text(text, calibration, KEY))
+    file = HardwareFile(calibrated_text(text, calibration, KEY))
+    if launch_of(found):
+        told = {"source": KEY, "status": "measured", "note": "a call that adds two numbers"}
+        file.write(Written("launch", None, {"time": launch_of(found)}, told))
+    return Here(found, calibration, link, slowdown, file.text)
 
 
 def timings(found: Found) -> Iterator[Timing]:

@@ -117,9 +117,15 @@ def _tier(found: Found, link: Link) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def launch_of(found: Found) -> float:
+    """Seconds of a call that computes next to nothing; 0 where it was not timed."""
+    return next((time for case, time in found.times.items() if case.kind == "launch"), 0.0)
+
+
 def _levels(found: Found) -> list[float]:
-    """Bytes per second of each level of memory, in the order they were timed; 0 where one was not."""
-    return [case.sizes[0] / time for case, time in found.times.items() if case.kind == "level"]
+    """Bytes per second of each level of memory, in the order they were timed; what a call costs at least is left out."""
+    launch = launch_of(found)
+    return [case.sizes[0] / max(time - launch, time / 4) for case, time in found.times.items() if case.kind == "level"]
 
 
 def _rate(found: Found, kind: Kind) -> float:

@@ -10,7 +10,9 @@ if TYPE_CHECKING:
 
     from perfmodel.measuring.machine import Level
 
-Kind = Literal["level", "product", "stream", "reduction", "convolution", "attention", "strided", "rows", "gather"]
+Kind = Literal[
+    "launch", "level", "product", "stream", "reduction", "convolution", "attention", "strided", "rows", "gather"
+]
 
 PRODUCTS = (
     (64, 64, 64), (128, 128, 128), (256, 256, 256), (384, 384, 384), (512, 512, 512), (768, 768, 768), (1024, 1024, 1024), (1536, 1536, 1536),
@@ -26,11 +28,13 @@ CONVOLUTIONS = (
 )  # fmt: skip
 """Samples, input and output channels, side of the map, side of the filter; stride 1, the map keeps its size."""
 ATTENTION = (
+    (8, 8, 32, 64), (4, 2, 256, 64), (2, 16, 128, 32), (8, 12, 64, 64), (1, 16, 256, 128), (4, 4, 384, 64), (2, 6, 768, 64), (32, 4, 32, 32),
     (4, 8, 128, 64), (2, 12, 256, 64), (1, 12, 512, 64), (8, 4, 64, 32), (1, 8, 1024, 64), (4, 12, 128, 64), (2, 4, 512, 32), (16, 8, 64, 64),
 )  # fmt: skip
 """Samples, heads, positions, width of a head."""
-STREAMS = (2.2, 2.6, 3.0, 3.5, 4.0, 4.5, 5.0, 5.5, 6.0)
-"""Traffic of kernels that stream, over the largest cache: less would be served by it."""
+STREAMS = tuple(2.05 + 0.07 * step for step in range(12))
+"""Traffic of kernels that stream, over the largest cache: less would be served by it; of caches of 32 MiB, more would be tensors that
+the allocator of glibc returns to the system after each call, whose pages are then made anew."""
 LEVELS = 0.5
 """Working set over the capacity of a cache whose bandwidth is timed."""
 FROM_MEMORY = 4.0
@@ -53,20 +57,21 @@ class Case:
     sizes: tuple[int, ...]
 
 
-def cases(caches: Sequence[Level], memory: float, *, torch: bool) -> tuple[Case, ...]:
+def cases(caches: Sequence[Level], memory: float, *, torch: bool, ranks: int = 1) -> tuple[Case, ...]:
     """Everything that is timed, in order.
 
     Args:
         caches: of the machine.
         memory: of the machine, bytes.
         torch: whether PyTorch is there, which convolves and attends.
+        ranks: processes that share the caches.
     """
     largest = max((level.capacity for level in caches), default=NO_CACHE)
-    most = LARGEST * memory
-    levels = [Case("level", (int(LEVELS * level.capacity),)) for level in caches]
+    most = LARGEST * memory / ranks
+    levels = [Case("level", (int(LEVELS * level.capacity / ranks),)) for level in caches]
     levels.append(Case("level", (int(min(FROM_MEMORY * largest, most)),)))
-    paces = [Case("strided", (SMALL,)), Case("rows", (SMALL,)), Case("gather", (SMALL,))]
-    traffics = [min(times * largest, most) for times in STREAMS]
+    paces = [Case("launch", (1,)), Case("strided", (SMALL,)), Case("rows", (SMALL,)), Case("gather", (SMALL,))]
+    traffics = [min(times * largest / ranks, most) for times in STREAMS]
     moved = [Case("stream", (int(traffic / 12),)) for traffic in traffics]
     reduced = [Case("reduction", (int(traffic / (8 * WIDTH)),)) for traffic in traffics]
     products = [Case("product", sizes) for sizes in sorted(PRODUCTS, key=_work)]

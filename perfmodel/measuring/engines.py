@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     Sizes = tuple[int, ...]
 
 SEED = 1
+POOL = 2**23
+"""Random numbers that operands are views of: drawing them anew would take longer than the kernels."""
 
 
 class Numpy:
@@ -28,6 +31,7 @@ class Numpy:
     def __init__(self) -> None:
         """Seed the operands."""
         self._random = np.random.default_rng(SEED)
+        self._pool = self._random.random(POOL, dtype=np.float32)
 
     @property
     def version(self) -> str:
@@ -39,7 +43,7 @@ class Numpy:
         return self._KINDS[case.kind](self, case.sizes)
 
     def _tensor(self, *shape: int) -> Any:
-        return self._random.random(shape, dtype=np.float32)
+        return np.resize(self._pool, shape)
 
     def _product(self, sizes: Sizes) -> Run:
         rows, columns, depth = sizes
@@ -73,7 +77,7 @@ class Numpy:
         return lambda: table[index]
 
     _KINDS: dict[str, Callable[[Any, Sizes], Run]] = {  # noqa: RUF012 - a constant table
-        "product": _product, "level": _level, "stream": _stream, "reduction": _reduction, "strided": _strided, "rows": _rows, "gather": _gather,
+        "product": _product, "level": _level, "launch": _stream, "stream": _stream, "reduction": _reduction, "strided": _strided, "rows": _rows, "gather": _gather,
     }  # fmt: skip
 
 
@@ -87,6 +91,7 @@ class Torch:
         self._torch: Any = import_module("torch")
         self._torch.set_num_threads(threads)
         self._torch.manual_seed(SEED)
+        self._pool: Any = self._torch.rand(POOL)
         self._torch.set_grad_enabled(mode=False)
 
     @property
@@ -98,9 +103,14 @@ class Torch:
         """A call that executes a case."""
         return self._KINDS[case.kind](self, case.sizes)
 
+    def _tensor(self, *shape: int) -> Any:
+        elements = prod(shape)
+        pool = self._pool if elements <= POOL else self._torch.rand(elements)
+        return pool[:elements].view(shape)
+
     def _product(self, sizes: Sizes) -> Run:
         rows, columns, depth = sizes
-        a, b = self._torch.randn(rows, depth), self._torch.randn(depth, columns)
+        a, b = self._tensor(rows, depth), self._tensor(depth, columns)
         return lambda: self._torch.mm(a, b)
 
     def _level(self, sizes: Sizes) -> Run:
@@ -112,19 +122,19 @@ class Torch:
         return lambda: a + b
 
     def _reduction(self, sizes: Sizes) -> Run:
-        a = self._torch.randn(sizes[0], WIDTH)
+        a = self._tensor(sizes[0], WIDTH)
         return lambda: self._torch.softmax(a, -1)
 
     def _convolution(self, sizes: Sizes) -> Run:
         samples, inputs, outputs, side, kernel = sizes
         maps, filters = (
-            self._torch.randn(samples, inputs, side, side),
-            self._torch.randn(outputs, inputs, kernel, kernel),
+            self._tensor(samples, inputs, side, side),
+            self._tensor(outputs, inputs, kernel, kernel),
         )
         return lambda: self._torch.conv2d(maps, filters, padding=kernel // 2)
 
     def _attention(self, sizes: Sizes) -> Run:
-        q, k, v = (self._torch.randn(sizes) for _ in range(3))
+        q, k, v = (self._tensor(*sizes) for _ in range(3))
         return lambda: self._torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
 
     def _strided(self, sizes: Sizes) -> Run:
@@ -133,7 +143,7 @@ class Torch:
         return run
 
     def _rows(self, sizes: Sizes) -> Run:
-        a = self._torch.randn(sizes[0] // WIDTH, WIDTH)
+        a = self._tensor(sizes[0] // WIDTH, WIDTH)
         return lambda: self._torch.nn.functional.layer_norm(a, (WIDTH,))
 
     def _gather(self, sizes: Sizes) -> Run:
@@ -142,7 +152,7 @@ class Torch:
         return lambda: self._torch.nn.functional.embedding(index, table)
 
     _KINDS: dict[str, Callable[[Any, Sizes], Run]] = {  # noqa: RUF012 - a constant table
-        "product": _product, "level": _level, "stream": _stream, "reduction": _reduction, "convolution": _convolution,
+        "product": _product, "level": _level, "launch": _stream, "stream": _stream, "reduction": _reduction, "convolution": _convolution,
         "attention": _attention, "strided": _strided, "rows": _rows, "gather": _gather,
     }  # fmt: skip
 

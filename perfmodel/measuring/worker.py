@@ -47,7 +47,8 @@ def main(rank: int, ranks: int, threads: int, library: str, budget: float, store
         store: a file through which the processes meet.
     """
     library_used, machine = engine(library, threads), this_machine()
-    planned = cases(machine.caches, machine.memory, torch=library == "torch")
+    planned = cases(machine.caches, machine.memory, torch=library == "torch", ranks=ranks)
+    clock = time.process_time if threads == 1 else time.perf_counter
     say(engine=library_used.version, planned=ROUNDS * len(planned))
     group = _meet(rank, ranks, store) if library == "torch" and ranks > 1 else None
     each = budget * (1 - MESSAGES if group else 1) / len(planned) / ROUNDS
@@ -56,7 +57,7 @@ def main(rank: int, ranks: int, threads: int, library: str, budget: float, store
         if group:
             group.barrier()
         late = time.perf_counter() > ends
-        say(case=asdict(case), time=None if late else time_of(library_used.run_of(case), each))
+        say(case=asdict(case), time=None if late else time_of(library_used.run_of(case), each, clock))
     if group:
         for size, seconds in group.all_reduces(0.7 * MESSAGES * budget):
             say(message=size, time=seconds)

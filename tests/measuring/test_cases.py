@@ -36,7 +36,7 @@ def test_where_the_caches_are_unknown_memory_is_one_level() -> None:
 )
 def test_every_kind_runs(name: str) -> None:
     library = engine(name, 1)
-    small = {"product": (3, 4, 5), "level": (1200,), "stream": (10,), "reduction": (2,), "convolution": (1, 2, 3, 4, 3),
+    small = {"product": (3, 4, 5), "level": (1200,), "launch": (1,), "stream": (10,), "reduction": (2,), "convolution": (1, 2, 3, 4, 3),
              "attention": (1, 2, 3, 4), "strided": (4096,), "rows": (4096,), "gather": (640,)}  # fmt: skip
     for kind in {case.kind for case in cases(CACHES, 2**35, torch=name == "torch")}:
         library.run_of(Case(kind, small[kind]))()
