@@ -117,11 +117,11 @@ class Processor:
     def _product(self, name: str, kernel: Gemm, kind: str, tiles: dict[str, Any]) -> Term:
         if kernel.splits > 1 and self.device.kind == "gpu":
             return self._split_product(name, kernel, kind, tiles)
-        bandwidth, share = self._served(kernel.traffic, tiles["streaming_fraction"])
+        bandwidth, _ = self._served(kernel.traffic, 1.0)
         return term(
             name, tiled_matmul, kind=kind,
             rows=kernel.rows, columns=kernel.columns, depth=kernel.depth, count=kernel.count,
-            traffic=kernel.traffic, **tiles | {"bandwidth": bandwidth, "streaming_fraction": share},
+            traffic=kernel.traffic, **tiles | {"bandwidth": bandwidth},
         )  # fmt: skip
 
     def _convolution(self, name: str, kernel: Convolution, kind: str) -> Term:

@@ -1,7 +1,8 @@
 """Synthetic traces in the format of the PyTorch profiler: nobody ran this, the times are made up.
 
 `python tests/traces/synthetic.py FOLDER` writes the fixtures `synthetic-rank0.json.gz` and `synthetic-rank1.json.gz`: three steps
-of a small network of products and a convolution on two ranks, with gradients summed while the backward pass goes on.
+of a small network of products and a convolution on two ranks, with gradients summed while the backward pass goes on; and
+`synthetic-products.json.gz`: many distinct products.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ SHAPES = [
 """Rows, columns and depth of the products of a step."""
 RATE, LAUNCH = 200e6, 6.0
 """FLOP for each microsecond of a product, and its least time: round numbers, of no device."""
+DRAIN = 100
+"""Of the inner dimension, that filling and draining take."""
 CONV = ([32, 64, 56, 56], [64, 64, 3, 3])
 BYTES_PER_US = 1.2e6
 
@@ -141,6 +144,19 @@ def trace(rank: int, steps: int = 3) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def products() -> dict[str, Any]:
+    """The JSON of a run of many distinct products, each twice, as a sweep over the layers of some networks gives."""
+    recorder = Recorder(0)
+    sizes = [(m, n, k) for m in (1024, 3000, 4096, 8192) for n in (1024, 2560, 5000) for k in (768, 1024, 3072, 4096)]
+    for m, n, k in sizes * 2:
+        recorder.run("aten::mm", "ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_64x3_tn", 2 * m * n * (k + DRAIN) / RATE + LAUNCH,
+                     [[m, k], [k, n]], kind="c10::BFloat16")  # fmt: skip
+    return {
+        "schemaVersion": 1, "synthetic": "made by tests/traces/synthetic.py of perfmodel; nobody ran this",
+        "deviceProperties": [{"id": 0, "name": DEVICE}], "record_shapes": 1, "displayTimeUnit": "ms", "traceEvents": recorder.events,
+    }  # fmt: skip
+
+
 def large(size: int) -> Iterator[str]:
     """The text of a trace of about so many bytes, spaced as the profiler does, in pieces."""
     events = [event for event in trace(0)["traceEvents"] if event["cat"] != "user_annotation"]
@@ -159,6 +175,8 @@ def main() -> None:
     for rank in range(2):
         raw = json.dumps(trace(rank), separators=(",", ":")).encode()
         (folder / f"synthetic-rank{rank}.json.gz").write_bytes(gzip.compress(raw, 9, mtime=0))
+    raw = json.dumps(products(), separators=(",", ":")).encode()
+    (folder / "synthetic-products.json.gz").write_bytes(gzip.compress(raw, 9, mtime=0))
 
 
 if __name__ == "__main__":
