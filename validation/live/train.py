@@ -1,0 +1,98 @@
+"""One process that trains a model and says how long its steps take.
+
+python validation/live/train.py '{"model": "mlp", "batch": 64, "rank": 0, "ranks": 1, "seconds": 3}'
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sys
+import time
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import torch
+from models import build
+from torch import distributed
+from torch.nn.functional import cross_entropy
+from torch.nn.parallel import DistributedDataParallel
+from torch.profiler import ProfilerActivity, profile, schedule
+
+WARM_UP, LEAST, MOST = 2, 5, 400
+TRACED = 3
+"""Steps in a trace."""
+QUANTILE = 0.1
+"""As of `perfmodel.measuring.clock`: what else runs on the machine only ever adds."""
+
+
+def main(model: str, batch: int, rank: int, ranks: int, seconds: float, store: str = "", trace: str = "") -> None:
+    """Train on one thread and print the time of a step as JSON.
+
+    Args:
+        model: of `models.build`.
+        batch: samples of this process.
+        rank: of this process.
+        ranks: processes.
+        seconds: to train, about.
+        store: a file through which the processes meet.
+        trace: a file for a trace of some steps, .json.gz.
+    """
+    torch.set_num_threads(1)
+    torch.manual_seed(rank)
+    net, inputs, answers = build(model, batch)
+    if ranks > 1:
+        distributed.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=ranks)
+        net = DistributedDataParallel(net)
+    optimizer = torch.optim.SGD(net.parameters(), 0.01)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        cross_entropy(net(inputs), answers).backward()
+        optimizer.step()
+
+    for _ in range(WARM_UP):
+        step()
+    # one process on one thread: the time of its processor, which leaves out what others run in between
+    clock = time.process_time if ranks == 1 else time.perf_counter
+    times = [_timed(step, clock)]
+    for _ in range(_calls(seconds, times[0], ranks) - 1):
+        times.append(_timed(step, clock))
+    if trace:
+        record(step, Path(trace))
+    print(json.dumps({"model": model, "batch": batch, "ranks": ranks, "steps": len(times), "time": sorted(times)[int(QUANTILE * len(times))]}))
+    if ranks > 1:
+        distributed.destroy_process_group()
+
+
+def _calls(seconds: float, once: float, ranks: int) -> int:
+    """Steps that fit, the same number on all ranks."""
+    longest = torch.tensor([once])
+    if ranks > 1:
+        distributed.all_reduce(longest, distributed.ReduceOp.MAX)
+    return max(LEAST, min(MOST, int(seconds / float(longest))))
+
+
+def _timed(step: Any, clock: Any) -> float:
+    began = clock()
+    step()
+    return float(clock() - began)
+
+
+def record(step: Any, path: Path) -> None:
+    """A profiler trace with shapes."""
+    plan = schedule(wait=0, warmup=1, active=TRACED)
+    plain = path.with_suffix("")
+    with profile(activities=[ProfilerActivity.CPU], record_shapes=True, schedule=plan) as profiler:
+        for _ in range(1 + TRACED):
+            step()
+            profiler.step()
+    profiler.export_chrome_trace(str(plain))
+    path.write_bytes(gzip.compress(plain.read_bytes(), 9, mtime=0))
+    plain.unlink()
+
+
+if __name__ == "__main__":
+    with nullcontext():
+        main(**json.loads(sys.argv[1]))
