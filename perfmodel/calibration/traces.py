@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfmodel.calibration.fit import EACH, LEAST, times
-from perfmodel.calibration.forms import FORMS
+from perfmodel.calibration.forms import FORMS, with_constants
 from perfmodel.calibration.ops import Calibration, fitted
 from perfmodel.calibration.timings import Timing, Timings, times_of
 from perfmodel.errors import InputError, Place, Problem
@@ -52,10 +52,24 @@ def calibrate_traces(
     first = fitted(Timings(tuple(rows), Counter()), hardware, progress)
     worse = dict(_no_gain(first, rows, hardware.device))
     if not worse:
-        return first
+        return _sustained(first)
     kept = [row for row in rows if (row.measured.op, row.measured.precision) not in worse]
     reasons = Counter(worse[row.measured.op, row.measured.precision] for row in rows if row not in kept)
-    return fitted(Timings(tuple(kept), reasons), hardware) if kept else replace(first, fits=(), reasons=reasons)
+    return (
+        _sustained(fitted(Timings(tuple(kept), reasons), hardware))
+        if kept
+        else replace(first, fits=(), reasons=reasons)
+    )
+
+
+def _sustained(made: Calibration) -> Calibration:
+    """A job ran at the clocks of jobs: what its products reached is sustained already."""
+    device, fits = made.device, list(made.fits)
+    for place, fit in enumerate(fits):
+        if fit.form.group == "matmul" and fit.constants:
+            fits[place] = replace(fit, constants={**fit.constants, "sustained": 1.0})
+            device = with_constants(device, "matmul", fit.precision, {"sustained": 1.0})
+    return replace(made, device=device, fits=tuple(fits))
 
 
 def _no_gain(made: Calibration, rows: Sequence[Timing], device: Device) -> Iterator[tuple[tuple[str, Precision], str]]:

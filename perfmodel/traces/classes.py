@@ -35,7 +35,7 @@ PRODUCTS = (
 )
 STREAMS = (
     r"elementwise|multi_tensor|Functor|CatArray|triton_(poi|red|per)|copy|cast|transpose|fusion|vectorized|convert|activation|silu|gelu|"
-    r"relu|dropout|adam|sgd|pool|reduce|add|mul|sum|scale|fill|sigmoid|tanh|SubTensorOp"
+    r"relu|dropout|adam|sgd|pool|reduce|add|mul|sum|scale|fill|sigmoid|tanh|clamp|threshold|SubTensorOp"
 )
 RULES: tuple[tuple[Class, str], ...] = (
     ("memcpy", COPIES), ("collective", COLLECTIVES), ("attention", r"flash|fmha|attention|attn|paged_?kv|mla_(fwd|decode)"),

@@ -11,7 +11,7 @@ import numpy as np
 from perfmodel.cost.compute import Processor
 from perfmodel.timeline import duration
 from perfmodel.traces.classes import Class, classify
-from perfmodel.traces.shapes import WORDS, expressed, outputs_of
+from perfmodel.traces.shapes import KINDS, WORDS, expressed, outputs_of
 from perfmodel.traces.spans import shared
 from perfmodel.validation.tables import InexpressibleError
 
@@ -114,12 +114,16 @@ class _Call:
     time: float
     beside: bool
     """Others ran at the same time."""
+    around: bool = False
+    """On a CPU: it called another of its kind, and its own time is what it spent around that."""
 
 
 def _judged(call: _Call, outputs: Known, *, on_host: bool) -> tuple[Signature, Class, Measured]:
     """What a call executes; raises InexpressibleError where it tells nothing of one operator."""
     if call.signature is None:
         raise InexpressibleError("kernels without the shapes of an operator")
+    if call.around:
+        raise InexpressibleError(f"{call.signature.op} around the operator that does its work")
     if call.beside:
         raise InexpressibleError("kernels that ran beside others, which tell nothing of one alone")
     kind, measured = expressed(call.signature, call.kernels, outputs)
@@ -168,6 +172,7 @@ def _calls(trace: Trace) -> list[_Call]:
     counts = np.array([classify(name) not in NEVER for name in trace.names], dtype=bool)
     rows = np.flatnonzero(counts[kernels.name]) if len(kernels) else np.zeros(0, np.int64)
     owners, beside = _owners(trace), shared(kernels.start, kernels.end) > BESIDE * kernels.duration
+    around = _around(trace)
     by_call: dict[int, list[int]] = defaultdict(list)
     for row, op in zip(rows.tolist(), kernels.op[rows].tolist(), strict=True):
         by_call[int(owners[op]) if op >= 0 else -1].append(row)
@@ -177,16 +182,36 @@ def _calls(trace: Trace) -> list[_Call]:
             frozenset(trace.names[kernels.name[row]] for row in members) if op >= 0 else frozenset(),
             float(kernels.duration[members].sum()),
             not trace.on_host and bool(np.any(beside[members])),
+            trace.on_host and op >= 0 and bool(around[op]),
         )
         for op, members in sorted(by_call.items())
     ]
 
 
+def _good(trace: Trace) -> NDArray[np.bool_]:
+    """Of each call, whether we have words for its operator."""
+    known = np.array([signature.op in WORDS for signature in trace.signatures] or [False])
+    return np.asarray((trace.calls.signature >= 0) & known[trace.calls.signature], dtype=bool)
+
+
+def _around(trace: Trace) -> NDArray[np.bool_]:
+    """Of each call, whether it called another of its kind: `linear` leaves the product to `addmm`, which copies its bias first."""
+    found = np.zeros(len(trace.calls), dtype=bool)
+    for names in KINDS:
+        named = np.array([signature.op in names for signature in trace.signatures] or [False])
+        of_kind = (trace.calls.signature >= 0) & named[trace.calls.signature]
+        inner = np.flatnonzero(of_kind)
+        for _ in range(DEEPEST):
+            inner = trace.calls.caller[inner].astype(np.int64)
+            inner = np.unique(inner[inner >= 0])
+            found[inner] |= of_kind[inner]
+    return found
+
+
 def _owners(trace: Trace) -> NDArray[np.int64]:
     """Of each call, the innermost around it whose operator we have words for; itself where none is, -1 without shapes."""
     calls = trace.calls
-    known = np.array([signature.op in WORDS for signature in trace.signatures] or [False])
-    good = (calls.signature >= 0) & known[calls.signature]
+    good = _good(trace)
     itself = np.where(calls.signature >= 0, np.arange(len(calls)), -1)
     owner = np.where(good, np.arange(len(calls)), calls.caller.astype(np.int64))
     for _ in range(DEEPEST):

@@ -88,6 +88,9 @@ def _read_json(source: Source) -> Trace:
         held = ", ".join(key for key, _ in waiting[:5]) or "nothing"
         raise fault(source.name, f"is no trace: it has none of {', '.join(READERS)}, but {held}")
     trace: Trace = reader.trace()
+    if not (len(trace.kernels) or len(trace.calls) or trace.memory):
+        message = "holds no kernels, operators or memory; was it saved after the profiler's active steps, with on_trace_ready?"
+        raise fault(source.name, message)
     return trace
 
 

@@ -228,5 +228,7 @@ _WORDS: tuple[tuple[Any, Callable[[Signature, frozenset[str], Known], tuple[Clas
     (PRODUCTS, _product), (CONVOLUTIONS, _convolution), (BACKWARD, _convolution_backward), (ATTENTION, _attention),
     (ELEMENTWISE | REDUCTIONS, _stream),
 )  # fmt: skip
-WORDS = frozenset(name for names, _ in _WORDS for name in names)
+KINDS: tuple[frozenset[str], ...] = tuple(frozenset(names) for names, _ in _WORDS)
+"""Operators of one kind, one set for each."""
+WORDS = frozenset().union(*KINDS)
 """Operators that can be expressed."""

@@ -2,7 +2,8 @@
 
 `python tests/traces/synthetic.py FOLDER` writes the fixtures `synthetic-rank0.json.gz` and `synthetic-rank1.json.gz`: three steps
 of a small network of products and a convolution on two ranks, with gradients summed while the backward pass goes on; and
-`synthetic-products.json.gz`: many distinct products.
+`synthetic-products.json.gz`: many distinct products; and `perceptron-rank0.json.gz`, `perceptron-rank1.json.gz`: steps of
+`perceptron.yaml`, whose products take as long as those of the former.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 Event = dict[str, Any]
 DEVICE = "NVIDIA A100-SXM4-80GB"
@@ -131,11 +132,66 @@ def step(r: Recorder, number: int) -> None:
     r.host += 10.0
 
 
-def trace(rank: int, steps: int = 3) -> dict[str, Any]:
+def product_time(m: int, n: int, k: int) -> float:
+    """Of a device that nothing but filling and launching slows down."""
+    return 2 * m * n * (k + DRAIN) / RATE + LAUNCH
+
+
+def perceptron(r: Recorder, number: int) -> None:
+    """A step of `perceptron.yaml`: three products, rectifiers, a loss, their gradients, which are summed meanwhile, an update."""
+    began, rows, kind = r.host, 8192, "c10::BFloat16"
+    layers = [(1024, 4096), (4096, 4096), (4096, 1024)]
+
+    def product(op: str, m: int, n: int, k: int) -> None:
+        dims = [[m, k], [k, n]] if op == "aten::mm" else [[n], [m, k], [k, n]]
+        r.run(op, "ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_64x3_tn", product_time(m, n, k), dims, kind=kind)
+
+    def moved(op: str, name: str, elements: int, dims: list[Any]) -> None:
+        r.run(op, f"void at::native::{name}", 2 * elements / BYTES_PER_US + 2, dims, kind=kind)
+
+    for inputs, outputs in layers:
+        product("aten::addmm", rows, outputs, inputs)
+        if outputs == 4096:
+            moved("aten::relu", "vectorized_elementwise_kernel<4, ReluFunctor>", 2 * rows * outputs, [[rows, outputs]])
+    moved("aten::_log_softmax", "softmax_warp_forward<c10::BFloat16>", 3 * rows * 1024, [[rows, 1024], [], []])
+    moved(
+        "aten::_log_softmax_backward_data",
+        "softmax_warp_backward<c10::BFloat16>",
+        4 * rows * 1024,
+        [[rows, 1024], [rows, 1024], []],
+    )
+    for inputs, outputs in reversed(layers):
+        product("aten::mm", inputs, outputs, rows)
+        if inputs == 4096:
+            product("aten::mm", rows, inputs, outputs)
+            moved(
+                "aten::threshold_backward",
+                "vectorized_elementwise_kernel<4, ThresholdFunctor>",
+                3 * rows * inputs,
+                [[rows, inputs]] * 2,
+            )
+    gradients: dict[str, Any] = {"Collective name": "allreduce", "Process Group Name": "0", "Group size": 2, "In msg nelems": 25165824,
+                                 "Out msg nelems": 25165824, "dtype": "BFloat16"}  # fmt: skip
+    r.stream[20] = max(r.stream[20], r.stream[7] - 150.0)
+    r.run("nccl:all_reduce", "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)", 240.0 + 15.0 * r.rank * number, [],
+          stream=20, **gradients)  # fmt: skip
+    r.stream[7] = max(r.stream[7], r.stream[20])
+    r.run(
+        "aten::_foreach_add_",
+        "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<BinaryOpListAlphaFunctor>",
+        150.0,
+        [],
+    )
+    r.wait()
+    r.event("user_annotation", f"ProfilerStep#{number}", began, r.host - began)
+    r.host += 10.0
+
+
+def trace(rank: int, steps: int = 3, of: Callable[[Recorder, int], None] = step) -> dict[str, Any]:
     """The JSON of one rank."""
     recorder = Recorder(rank)
     for number in range(1, steps + 1):
-        step(recorder, number)
+        of(recorder, number)
     return {
         "schemaVersion": 1, "synthetic": "made by tests/traces/synthetic.py of perfmodel; nobody ran this",
         "deviceProperties": [{"id": 0, "name": DEVICE}], "record_shapes": 1,
@@ -149,7 +205,7 @@ def products() -> dict[str, Any]:
     recorder = Recorder(0)
     sizes = [(m, n, k) for m in (1024, 3000, 4096, 8192) for n in (1024, 2560, 5000) for k in (768, 1024, 3072, 4096)]
     for m, n, k in sizes * 2:
-        recorder.run("aten::mm", "ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_64x3_tn", 2 * m * n * (k + DRAIN) / RATE + LAUNCH,
+        recorder.run("aten::mm", "ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_64x3_tn", product_time(m, n, k),
                      [[m, k], [k, n]], kind="c10::BFloat16")  # fmt: skip
     return {
         "schemaVersion": 1, "synthetic": "made by tests/traces/synthetic.py of perfmodel; nobody ran this",
@@ -175,6 +231,8 @@ def main() -> None:
     for rank in range(2):
         raw = json.dumps(trace(rank), separators=(",", ":")).encode()
         (folder / f"synthetic-rank{rank}.json.gz").write_bytes(gzip.compress(raw, 9, mtime=0))
+        raw = json.dumps(trace(rank, of=perceptron), separators=(",", ":")).encode()
+        (folder / f"perceptron-rank{rank}.json.gz").write_bytes(gzip.compress(raw, 9, mtime=0))
     raw = json.dumps(products(), separators=(",", ":")).encode()
     (folder / "synthetic-products.json.gz").write_bytes(gzip.compress(raw, 9, mtime=0))
 

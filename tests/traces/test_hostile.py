@@ -119,3 +119,11 @@ def test_the_command_ends_in_one_line_and_2(
     assert out == ""
     assert err.startswith(f"{path}: {fault}")
     assert len(err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("events", [[{"ph": "M", "name": "process_name", "pid": 1, "args": {}}]])
+def test_a_trace_of_nothing_is_one_line(tmp_path: Path, events: list[Any]) -> None:
+    path = tmp_path / "none.json"
+    path.write_text(json.dumps({"traceEvents": events}), encoding="utf-8")
+    with pytest.raises(InputError, match=r"none\.json: holds no kernels, operators or memory; was it saved after"):
+        read_traces([path])

@@ -214,3 +214,14 @@ class TestBesideTheModel:
         products = [one for one in found.operators if one.kind == "GEMM"]
         assert len(products) == 5
         assert all(one.predicted for one in products)
+
+
+def test_on_a_cpu_what_wraps_an_operator_is_not_judged_as_one(tmp_path: Path) -> None:
+    """`linear` calls `addmm`, which does the work."""
+    found = traced_operators([read(tmp_path, [
+        op("aten::linear", 0, 100, [[4, 8], [2, 8], [2]]), op("aten::addmm", 10, 80, [[2], [4, 8], [8, 2]]),
+    ])])  # fmt: skip
+    [one] = found.operators
+    assert one.signature.op == "aten::addmm"
+    assert one.time == pytest.approx(80e-6)
+    assert found.reasons == {"aten::linear around the operator that does its work": pytest.approx(20e-6)}

@@ -35,7 +35,7 @@ def measured(model: str, batch: int, ranks: int, seconds: float) -> float:
     with tempfile.TemporaryDirectory() as folder:
         asked = {"model": model, "batch": batch, "ranks": ranks, "seconds": seconds, "store": f"{folder}/store"}
         started = [
-            subprocess.Popen(
+            subprocess.Popen(  # noqa: S603 - this very interpreter, and numbers
                 [sys.executable, str(FOLDER / "train.py"), json.dumps(asked | {"rank": rank})],
                 stdout=subprocess.PIPE if rank == 0 else subprocess.DEVNULL, text=True, env=os.environ | THREADS,
             )
@@ -88,7 +88,14 @@ def _row(model: str, batch: int, ranks: int, hardware: str, seconds: float) -> d
     took, says = measured(model, batch, ranks, seconds), predicted(model, batch, ranks, hardware)
     error = says / took - 1
     print(f"{model:8}{batch:6}{ranks:11}{1e3 * took:9.2f} ms{1e3 * says:9.2f} ms{error:9.1%}", flush=True)
-    return {"model": model, "batch": batch, "processes": ranks, "measured": f"{took:.4g}", "predicted": f"{says:.4g}", "error": round(error, 4)}
+    return {
+        "model": model,
+        "batch": batch,
+        "processes": ranks,
+        "measured": f"{took:.4g}",
+        "predicted": f"{says:.4g}",
+        "error": round(error, 4),
+    }
 
 
 if __name__ == "__main__":

@@ -25,7 +25,11 @@ class Block(nn.Module):
             nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False), nn.BatchNorm2d(outputs),
         )  # fmt: skip
         same = stride == 1 and inputs == outputs
-        self.shortcut = nn.Sequential() if same else nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
+        self.shortcut = (
+            nn.Sequential()
+            if same
+            else nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
+        )
 
     def forward(self, x: Any) -> Any:
         """Both ways."""
@@ -34,9 +38,20 @@ class Block(nn.Module):
 
 def resnet() -> nn.Module:
     """ResNet-18 for images of 32 x 32, as `workloads/resnet-18-cifar.yaml` of the library."""
-    sizes = [(64, 64, 1), (64, 64, 1), (64, 128, 2), (128, 128, 1), (128, 256, 2), (256, 256, 1), (256, 512, 2), (512, 512, 1)]
+    sizes = [
+        (64, 64, 1),
+        (64, 64, 1),
+        (64, 128, 2),
+        (128, 128, 1),
+        (128, 256, 2),
+        (256, 256, 1),
+        (256, 512, 2),
+        (512, 512, 1),
+    ]
     stem = [nn.Conv2d(3, 64, 3, 1, 1, bias=False), nn.BatchNorm2d(64), nn.ReLU()]
-    return nn.Sequential(*stem, *(Block(*size) for size in sizes), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, CLASSES))
+    return nn.Sequential(
+        *stem, *(Block(*size) for size in sizes), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, CLASSES)
+    )
 
 
 class Layer(nn.Module):
@@ -95,8 +110,12 @@ class Dlrm(nn.Module):
         """Build the layers."""
         super().__init__()
         self.tables = nn.ModuleList(nn.Embedding(ROWS, WIDTH) for _ in range(TABLES))
-        self.bottom = nn.Sequential(nn.Linear(DENSE, 512), nn.ReLU(), nn.Linear(512, 256), nn.ReLU(), nn.Linear(256, WIDTH), nn.ReLU())
-        self.top = nn.Sequential(nn.Linear((TABLES + 1) * WIDTH, 512), nn.ReLU(), nn.Linear(512, 256), nn.ReLU(), nn.Linear(256, 2))
+        self.bottom = nn.Sequential(
+            nn.Linear(DENSE, 512), nn.ReLU(), nn.Linear(512, 256), nn.ReLU(), nn.Linear(256, WIDTH), nn.ReLU()
+        )
+        self.top = nn.Sequential(
+            nn.Linear((TABLES + 1) * WIDTH, 512), nn.ReLU(), nn.Linear(512, 256), nn.ReLU(), nn.Linear(256, 2)
+        )
 
     def forward(self, inputs: Any) -> Any:
         """Logits of a click."""
@@ -121,7 +140,11 @@ def build(name: str, batch: int) -> tuple[nn.Module, Any, Any]:
         case "gpt":
             return Gpt(), torch.randint(WORDS, (batch, TOKENS)), torch.randint(WORDS, (batch * TOKENS,))
         case "lstm":
-            return Lstm(), torch.randint(LSTM_WORDS, (batch, LSTM_TOKENS)), torch.randint(LSTM_WORDS, (batch * LSTM_TOKENS,))
+            return (
+                Lstm(),
+                torch.randint(LSTM_WORDS, (batch, LSTM_TOKENS)),
+                torch.randint(LSTM_WORDS, (batch * LSTM_TOKENS,)),
+            )
         case "dlrm":
             return Dlrm(), (torch.rand(batch, DENSE), torch.randint(ROWS, (batch, TABLES))), torch.randint(2, (batch,))
         case _:

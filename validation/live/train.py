@@ -9,7 +9,6 @@ import gzip
 import json
 import sys
 import time
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -56,12 +55,21 @@ def main(model: str, batch: int, rank: int, ranks: int, seconds: float, store: s
         step()
     # one process on one thread: the time of its processor, which leaves out what others run in between
     clock = time.process_time if ranks == 1 else time.perf_counter
-    times = [_timed(step, clock)]
-    for _ in range(_calls(seconds, times[0], ranks) - 1):
-        times.append(_timed(step, clock))
+    first = _timed(step, clock)
+    times = [first, *(_timed(step, clock) for _ in range(_calls(seconds, first, ranks) - 1))]
     if trace:
         record(step, Path(trace))
-    print(json.dumps({"model": model, "batch": batch, "ranks": ranks, "steps": len(times), "time": sorted(times)[int(QUANTILE * len(times))]}))
+    print(
+        json.dumps(
+            {
+                "model": model,
+                "batch": batch,
+                "ranks": ranks,
+                "steps": len(times),
+                "time": sorted(times)[int(QUANTILE * len(times))],
+            }
+        )
+    )
     if ranks > 1:
         distributed.destroy_process_group()
 
@@ -82,17 +90,19 @@ def _timed(step: Any, clock: Any) -> float:
 
 def record(step: Any, path: Path) -> None:
     """A profiler trace with shapes."""
-    plan = schedule(wait=0, warmup=1, active=TRACED)
     plain = path.with_suffix("")
-    with profile(activities=[ProfilerActivity.CPU], record_shapes=True, schedule=plan) as profiler:
+
+    def save(profiler: profile) -> None:
+        profiler.export_chrome_trace(str(plain))
+
+    plan = schedule(wait=0, warmup=1, active=TRACED, repeat=1)
+    with profile(activities=[ProfilerActivity.CPU], record_shapes=True, schedule=plan, on_trace_ready=save) as profiler:
         for _ in range(1 + TRACED):
             step()
             profiler.step()
-    profiler.export_chrome_trace(str(plain))
     path.write_bytes(gzip.compress(plain.read_bytes(), 9, mtime=0))
     plain.unlink()
 
 
 if __name__ == "__main__":
-    with nullcontext():
-        main(**json.loads(sys.argv[1]))
+    main(**json.loads(sys.argv[1]))
