@@ -2,7 +2,7 @@
 
 >>> import perfmodel
 >>> sorted(perfmodel.__all__)[:3]
-['InputError', 'PerfModelError', 'calibrate_here']
+['InputError', 'PerfModelError', 'calibrate_collectives']
 """
 
 from __future__ import annotations
@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from perfmodel.api import (
+        calibrate_collectives,
         calibrate_here,
         calibrate_ops,
         calibrate_trace,
         check,
+        compare,
+        compare_reports,
         compare_trace,
         explain,
         list_items,
@@ -33,10 +36,13 @@ __version__ = "0.1.0"
 __all__ = [
     "InputError",
     "PerfModelError",
+    "calibrate_collectives",
     "calibrate_here",
     "calibrate_ops",
     "calibrate_trace",
     "check",
+    "compare",
+    "compare_reports",
     "compare_trace",
     "explain",
     "list_items",

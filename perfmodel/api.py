@@ -31,8 +31,7 @@ class Validation:
 
 
 __all__ = [
-    "calibrate_here", "calibrate_ops", "calibrate_trace", "check", "compare_trace", "explain", "list_items", "operators", "plot_roofline", "predict", "report",
-    "show", "trace", "validate", "validate_tables",
+    "calibrate_collectives", "calibrate_here", "calibrate_ops", "calibrate_trace", "check", "compare", "compare_reports", "compare_trace", "explain", "list_items", "operators", "plot_roofline", "predict", "report", "show", "trace", "validate", "validate_tables",
 ]  # fmt: skip
 
 
@@ -88,6 +87,59 @@ def plot_roofline(prediction: Prediction, path: str | Path) -> None:
 def explain(prediction: Prediction, term: str | None = None) -> Report:
     """The terms of a prediction (or those that match ``term``): equation, inputs with their origin, reference."""
     return explain_report(prediction, term)
+
+
+def compare(
+    workload: str | Path,
+    hardware: str | Path,
+    *,
+    strategies: Sequence[str | Path],
+    devices: Sequence[int],
+    batch_per_device: int | None = None,
+    batch: int | None = None,
+    sets: Mapping[str, Any] | None = None,
+    plot: str | Path | None = None,
+    **settings: Any,
+) -> Report:
+    """Predict several strategies over numbers of devices, and where one overtakes another.
+
+    Args:
+        workload: a name of the library or a YAML file.
+        hardware: likewise.
+        strategies: likewise, one or more.
+        devices: numbers of devices of the whole job.
+        batch_per_device: samples of a step on each device: weak scaling.
+        batch: samples of a step over all devices: strong scaling. One of the two is needed.
+        sets: further overrides of all points, {"hardware.network.0.latency": "3 us"}.
+        plot: a picture of step time and throughput over devices to write.
+        settings: single overrides of all points: microbatch, seq, precision …
+
+    Raises InputError with every fault of the request and of the files; what cannot run is a row with the reason.
+    """
+    from perfmodel.comparison import compare as predict_points
+    from perfmodel.comparison import request_problems
+    from perfmodel.reporting.compare import comparison_report
+    from perfmodel.reporting.plots import plot_comparison, require_picture
+
+    problems = list(request_problems(strategies, devices, batch, batch_per_device))
+    if problems:
+        raise InputError(problems)
+    if plot is not None:
+        require_picture(_path(plot))
+    made = predict_points(
+        workload, hardware, strategies, devices, batch=batch or batch_per_device or 0,
+        scaling="weak" if batch is None else "strong", settings=settings, sets=sets,
+    )  # fmt: skip
+    if plot is not None:
+        plot_comparison(made, _path(plot))
+    return comparison_report(made)
+
+
+def compare_reports(files: Sequence[str | Path]) -> Report:
+    """Two or more JSON files that `predict` wrote, term by term; raises InputError where one is no such report."""
+    from perfmodel.reporting.compare import reports_report
+
+    return reports_report([_path(file) for file in files])
 
 
 def list_items(kind: Kind | None = None) -> Report:
@@ -210,6 +262,61 @@ def calibrate_ops(
     if yaml is not None:
         write_calibrated(_path(yaml), name, calibration)
     return calibration_report(calibration)
+
+
+def calibrate_collectives(
+    files: Sequence[str | Path],
+    hardware: str | Path,
+    *,
+    keep: Sequence[str] = (),
+    yaml: str | Path | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    **chosen: str | None,
+) -> Report:
+    """Fit the tiers of a machine's network to timed collectives, and judge them on measurements held out.
+
+    Args:
+        files: tables as CSV, plain or gzipped, and what nccl-tests printed.
+        hardware: the machine whose topology and bandwidths hold.
+        keep: constants of the tiers that keep their value, such as an efficiency that larger messages told.
+        yaml: where to write that machine with the fitted constants.
+        progress: told how many tiers are done, of how many.
+        chosen: rows to take: system, source, library, collective, as in `perfmodel.calibration.exchanges.Chosen`.
+
+    Raises InputError with every fault of the files; then nothing is written.
+    """
+    from perfmodel.calibration.exchanges import Chosen
+    from perfmodel.calibration.tiers import calibrate_tiers
+    from perfmodel.calibration.writing import write_tiers
+    from perfmodel.library import find
+    from perfmodel.reporting.fabric import fabric_report
+
+    _check_kept(keep)
+    asked = Chosen(keep=tuple(keep), **{name: word for name, word in chosen.items() if word})
+    calibration = calibrate_tiers([_path(file) for file in files], find("hardware", hardware), asked, progress)
+    if yaml is not None:
+        write_tiers(_path(yaml), hardware, calibration)
+    return fabric_report(calibration)
+
+
+def _check_kept(keep: Sequence[str]) -> None:
+    from perfmodel.calibration.forms import TIER_CONSTANTS
+    from perfmodel.errors import InputError, Place, Problem
+    from perfmodel.yamlfile import nearest
+
+    wrong = [name for name in keep if name not in TIER_CONSTANTS]
+    if wrong:
+        known = ", ".join(TIER_CONSTANTS)
+        raise InputError(
+            [
+                Problem(
+                    Place("--keep"),
+                    "",
+                    f"{n!r} is no constant of a tier{nearest(n, TIER_CONSTANTS) or f'; they are {known}'}",
+                )
+                for n in wrong
+            ]
+        )
 
 
 def trace(

@@ -31,6 +31,7 @@ SETTINGS = {
     "recompute": "strategy.recompute",
     "schedule": "strategy.schedule",
     "sync": "strategy.sync",
+    "servers": "strategy.servers.count",
     "sequence_parallel": "strategy.sequence_parallel",
     "attention": "strategy.attention",
     "batch": "workload.training.batch",

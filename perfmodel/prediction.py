@@ -18,7 +18,7 @@ from perfmodel.graph.flops import Convention, model_flops, recomputed_flops
 from perfmodel.parallel import Group, Layout, Message, arrange, divide
 from perfmodel.parallel.sharded_state import state_of
 from perfmodel.schedule import Stage, step
-from perfmodel.sync.all_reduce import synchronise
+from perfmodel.sync import Replicas, synchronise
 from perfmodel.timeline import Part, Repeat, Serial, duration, leaves
 
 if TYPE_CHECKING:
@@ -28,7 +28,15 @@ if TYPE_CHECKING:
     from perfmodel.specs import Hardware, Strategy, Workload
     from perfmodel.timeline import Term
 
-COMMUNICATION = ("tensor parallel", "context parallel", "data parallel", "pipeline parallel")
+COMMUNICATION = (
+    "tensor parallel",
+    "context parallel",
+    "data parallel",
+    "pipeline parallel",
+    "push",
+    "pull",
+    "server",
+)
 """Kinds of terms that are messages."""
 
 
@@ -198,12 +206,19 @@ def predict_layout(workload: Workload, hardware: Hardware, strategy: Strategy, l
     share = divide(graph, layout, strategy)
     state = state_of(workload, strategy)
     processor = Processor(hardware.device, workload.training.precision, strategy.attention)
-    passes = Passes(processor, hardware.network, strategy.recompute, state.accumulate_traffic, strategy.framework)
+    passes = Passes(
+        processor,
+        hardware.network,
+        strategy.recompute,
+        state.accumulate_traffic,
+        state.epilogue_traffic,
+        strategy.framework,
+    )
     parameters = np.maximum(
         stage_parameters(share, first=True, last=layout.pp == 1),
         stage_parameters(share, first=layout.pp == 1, last=True),
     )
-    sync = synchronise(parameters, share.tied, share.layers, state, layout, hardware, strategy)
+    sync = synchronise(Replicas(parameters, share.tied, share.layers, state, layout, hardware, strategy))
     tree = step(
         _stage(share, layout, passes, strategy),
         layout,
@@ -233,6 +248,6 @@ def _sends(share: Share, layout: Layout, passes: Passes, strategy: Strategy) -> 
     scattered = strategy.scatter_gather and not strategy.sequence_parallel
     split = layout.tp if scattered else 1
     send = passes.message(Message("pipeline send", "send", share.boundary / split, layout.pipeline))
-    together = Group(np.where(np.asarray(layout.pp) > 1, split, 1), 1)
+    together = Group(np.where(np.asarray(layout.pp) > 1, split, 1), layout.tensor.stride, job=layout.devices)
     gather = passes.message(Message("pipeline all-gather", "all-gather", share.boundary, together))
     return Repeat("sends", Serial("send", (send, gather)), 2 * layout.vpp)

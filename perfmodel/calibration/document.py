@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 KERNELS = "attention_kernels"
 STATEMENTS = ("source", "status", "points", "error", "note")
 """Of a group, about where its values come from; a fit writes them anew."""
-TIMES = {"time": ("us", 1e6), "depth_time": ("ns", 1e9)}
+TIMES = {
+    "time": ("us", 1e6), "depth_time": ("ns", 1e9), "latency": ("us", 1e6), "setup": ("us", 1e6), "ramp": ("us", 1e6),
+    "handshake": ("us", 1e6), "ramp_size": ("kB", 1e-3), "eager": ("kB", 1e-3),
+}  # fmt: skip
 """Constants with a unit."""
 
 
@@ -29,6 +32,17 @@ class Written:
     group: str
     slot: str | None
     """The precision whose own products they are, or the kernel of attention; None is the device's own group."""
+    values: Mapping[str, float]
+    statements: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenTier:
+    """Constants of one tier and where they come from."""
+
+    index: int
+    library: str
+    """Whose constants they are; empty for the tier's own."""
     values: Mapping[str, float]
     statements: Mapping[str, Any]
 
@@ -63,16 +77,17 @@ class HardwareFile:
 
     def write(self, written: Written) -> None:
         """Set the values of one group."""
-        group = self._group(written.group, written.slot)
-        for key in STATEMENTS:
-            if written.statements.get(key) is None:
-                group.pop(key, None)
-        for key, value in written.values.items():
-            unit, size = TIMES.get(key, ("", 1.0))
-            _set(group, key, f"{value * size:.3g} {unit}" if unit else _short(value))
-        for key, value in written.statements.items():
-            if value is not None:
-                _set(group, key, value)
+        _fill(self._group(written.group, written.slot), written)
+
+    def write_tier(self, written: WrittenTier) -> None:
+        """Set the constants of one tier, or those of another library on it."""
+        tier = self._tree["network"][written.index]
+        if written.library:
+            own = CommentedMap()
+            _set(tier, "libraries", tier.get("libraries", CommentedMap()))
+            tier["libraries"][written.library] = own
+            tier = own
+        _fill(tier, written)
 
     def _group(self, name: str, precision: str | None) -> Any:
         efficiency = self._tree["device"]["efficiency"]
@@ -85,6 +100,24 @@ class HardwareFile:
         if name not in own:
             own[name] = CommentedMap({k: v for k, v in efficiency[name].items() if k not in STATEMENTS})
         return own[name]
+
+
+def _fill(group: Any, written: Written | WrittenTier) -> None:
+    for key in STATEMENTS:
+        if written.statements.get(key) is None:
+            group.pop(key, None)
+    for key, value in written.values.items():
+        _set(group, key, _with_unit(key, value))
+    for key, value in written.statements.items():
+        if value is not None:
+            _set(group, key, value)
+
+
+def _with_unit(key: str, value: float) -> str | float:
+    unit, size = TIMES.get(key, ("", 1.0))
+    if unit == "kB" and value >= 1e6:
+        unit, size = "MB", 1e-6
+    return f"{value * size:.4g} {unit}" if unit else _short(value)
 
 
 def _set(group: Any, key: str, value: Any) -> None:

@@ -48,6 +48,18 @@ OVERLAP = Constant("overlap", 3.0, 1.0, 20.0, 2)
 MEMORY = Constant("memory_fraction", 0.8, 0.1, 1.0, 3)
 LAUNCH = Constant("time", 5e-6, 1e-7, 2e-4, 7)
 
+TIER_CONSTANTS = {
+    constant.name: constant
+    for constant in (
+        Constant("efficiency", 0.8, 0.02, 1.0, 3), Constant("latency", 3e-6, 2e-7, 2e-3, 3),
+        Constant("setup", 8e-6, 1e-7, 2e-3, 3), Constant("ramp", 3e-5, 1e-7, 1e-2, 3),
+        Constant("ramp_size", 6e6, 1e4, 1e9, 3), Constant("in_network", 0.55, 0.05, 1.0, 3),
+        Constant("direct", 0.7, 0.02, 1.0, 3), Constant("handshake", 6e-6, 1e-7, 1e-3, 3),
+        Constant("eager", 3e4, 1e2, 1e8, 3),
+    )
+}  # fmt: skip
+"""Of a tier of the network, with the digits that are kept; where measurements are few, the last are given up first."""
+
 FORMS = {
     "gemm": Form(
         "matmul",

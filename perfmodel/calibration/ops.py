@@ -78,7 +78,7 @@ def fitted(timings: Timings, hardware: Hardware, progress: Callable[[int, int], 
             taken.add(group)
         if progress:
             progress(done + 1, len(ordered))
-    sources = tuple(dict.fromkeys(f"{t.source}, {_web(t.address)}" for t in timings.rows if t.source))
+    sources = tuple(dict.fromkeys(f"{t.source}, {web(t.address)}" for t in timings.rows if t.source))
     return Calibration(device, tuple(fits), sources, reasons)
 
 
@@ -95,7 +95,7 @@ def _traffic(timing: Timing) -> float:
     return float(sum(kernel.traffic for kernel in timing.measured.kernels))
 
 
-def _web(address: str) -> str:
+def web(address: str) -> str:
     """An address of a table as one of the web, as far as it names one."""
     if paper := re.match(r"arxiv:?\s*(\d{4}\.\d{4,5})", address, re.IGNORECASE):
         return f"https://arxiv.org/abs/{paper[1]}"

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from perfmodel.calibration.document import HardwareFile, Written
-from perfmodel.calibration.forms import BY_PRECISION
+from perfmodel.calibration.document import HardwareFile, Written, WrittenTier
+from perfmodel.calibration.forms import BY_PRECISION, TIER_CONSTANTS
+from perfmodel.calibration.tiers import KEPT
 from perfmodel.errors import InputError, Place, Problem
 from perfmodel.library import path_of
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from perfmodel.calibration.fit import Fit
     from perfmodel.calibration.ops import Calibration
+    from perfmodel.calibration.tiers import FabricCalibration, TierFit
     from perfmodel.specs.common import Precision
     from perfmodel.specs.hardware import Efficiency
 
@@ -24,6 +26,43 @@ def write_calibrated(path: Path, hardware: str | Path, calibration: Calibration)
     """Write a machine with the fitted constants; raises InputError where the file cannot be written."""
     text = path_of("hardware", hardware).read_text(encoding="utf-8")
     write_text(path, calibrated_text(text, calibration))
+
+
+def write_tiers(path: Path, hardware: str | Path, calibration: FabricCalibration) -> None:
+    """Write a machine with the fitted constants of its tiers; raises InputError where the file cannot be written."""
+    file = HardwareFile(path_of("hardware", hardware).read_text(encoding="utf-8"))
+    source = "; ".join(calibration.sources) or "collectives timed by the user"
+    key = _key(source)
+    file.cite(key, source)
+    for written in tiers_written(calibration, key):
+        file.write_tier(written)
+    write_text(path, file.text)
+
+
+def tiers_written(
+    calibration: FabricCalibration, key: str, library: str = "", remark: str = ""
+) -> Iterator[WrittenTier]:
+    """What a calibration sets in each tier; constants that it did not determine stay, those of a library are written all."""
+    for fit in calibration.fits:
+        if not fit.constants:
+            continue
+        tier = calibration.hardware.network[fit.index]
+        known = {name: value for name in TIER_CONSTANTS if (value := getattr(tier, name))}
+        kept = {name: value for name, value in known.items() if library or fit.undetermined.get(name) == KEPT}
+        values = {name: float(value) for name, value in (kept | dict(fit.constants)).items()}
+        yield WrittenTier(fit.index, library, values, tier_statements(fit, key, remark))
+
+
+def tier_statements(fit: TierFit, key: str, remark: str = "") -> dict[str, Any]:
+    """Where the constants of a tier come from, and what they are worth."""
+    count, errors = fit.errors.get("all", (0, None))
+    judged = f"p90 {errors.p90:.0%} on {count} held-out measurements of 16 KiB to 4 GiB" if errors else ""
+    kept = f"not told by them: {', '.join(fit.undetermined)}" if fit.undetermined else ""
+    return {
+        "source": key, "status": "fitted", "points": fit.points,
+        "error": round(max(errors.median, 0.001), 3) if errors else None,
+        "note": "; ".join(filter(None, (remark, judged, kept))),
+    }  # fmt: skip
 
 
 def write_text(path: Path, text: str) -> None:
@@ -44,11 +83,15 @@ def calibrated_text(text: str, calibration: Calibration, key: str = "") -> str:
     """
     file = HardwareFile(text)
     source = "; ".join(calibration.sources) or "timings of the user"
-    key = key or re.sub(r"[^a-z0-9]+", "-", source.partition(",")[0].lower()).strip("-")[:30]
+    key = key or _key(source)
     file.cite(key, source)
     for written in _groups(calibration, key):
         file.write(written)
     return file.text
+
+
+def _key(source: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", source.partition(",")[0].lower()).strip("-")[:30]
 
 
 def _groups(calibration: Calibration, key: str) -> Iterator[Written]:

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from perfmodel.cli.calibrate_here import calibrate
+from perfmodel.cli.compare import compare
 from perfmodel.cli.options import FormatName, HardwareName, JobOptions, OutputFile, WorkloadName, with_job_options
 from perfmodel.cli.trace import trace
 from perfmodel.cli.writing import write
@@ -77,6 +78,9 @@ def explain(
 
     prediction = api.predict(workload, hardware, strategy=job.strategy, sets=job.sets, **job.settings)
     write(api.explain(prediction, term), form, output)
+
+
+app.command()(compare)
 
 
 @app.command("list")

@@ -58,7 +58,8 @@ _JOB: dict[str, Any] = {
     "recompute": _text("--recompute", "POLICY", "none, selective or full."),
     "attention": _text("--attention", "KIND", "unfused, flash, flash-2, flash-1 or cudnn."),
     "schedule": _text("--schedule", "NAME", "1f1b or gpipe."),
-    "sync": _text("--sync", "NAME", "all-reduce."),
+    "sync": _text("--sync", "NAME", "all-reduce, parameter-server or peer-to-peer."),
+    "servers": _text("--servers", "N", "Parameter servers; default one for each host of workers."),
     "sequence_parallel": Annotated[
         bool | None,
         typer.Option("--sequence-parallel/--no-sequence-parallel", help="Split norms and residuals over tp."),
@@ -86,7 +87,7 @@ def with_job_options(command: Callable[..., None]) -> Callable[..., None]:
     def run(**given: Any) -> None:
         job = {name: given.pop(name) for name in _JOB}
         strategy, sets = job.pop("strategy"), job.pop("sets") or []
-        command(**given, job=JobOptions(strategy, _assignments(sets), _values(job)))
+        command(**given, job=JobOptions(strategy, assignments(sets), _values(job)))
 
     kept = [p for p in inspect.signature(command, eval_str=True).parameters.values() if p.name != "job"]
     added = [inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=a) for n, a in _JOB.items()]
@@ -103,7 +104,8 @@ def _values(texts: dict[str, Any]) -> dict[str, Any]:
     return {name: scalar(text) if isinstance(text, str) and text.strip() else text for name, text in texts.items()}
 
 
-def _assignments(texts: list[str]) -> dict[str, Any]:
+def assignments(texts: list[str]) -> dict[str, Any]:
+    """What --set says, by path; raises InputError for what is no assignment."""
     from perfmodel.errors import InputError, Place, Problem
     from perfmodel.yamltext import scalar
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from perfmodel.cost.communication import exchange
 from perfmodel.formulas.host import dispatch
 from perfmodel.graph.flops import is_unfused
-from perfmodel.graph.kernels import Stream
+from perfmodel.graph.kernels import Gemm, Stream
 from perfmodel.timeline import Overlap, Part, Repeat, Serial, launches, term
 
 if TYPE_CHECKING:
@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 
     from perfmodel.cost.compute import Processor
     from perfmodel.graph.kernels import Kernel
+    from perfmodel.graph.ops import Op
     from perfmodel.parallel import LocalBlock, LocalOp, Message
     from perfmodel.specs.network import Tier
     from perfmodel.specs.strategy import Framework, Recompute
-    from perfmodel.units import Bytes
+    from perfmodel.units import Bytes, Count
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,9 @@ class Passes:
     network: tuple[Tier, ...]
     recompute: Recompute
     accumulate_traffic: Bytes
-    """Of adding one parameter's gradient to the sum over microbatches."""
+    """Of a kernel that adds one parameter's gradient to the sum over microbatches."""
+    epilogue_traffic: Bytes | None
+    """Likewise of a product that does so itself; None where products do not."""
     framework: Framework | None
 
     def forward(self, blocks: Iterable[LocalBlock]) -> Part:
@@ -54,8 +57,9 @@ class Passes:
 
     def _backward_block(self, block: LocalBlock, again: Recompute) -> Repeat:
         recomputed = [self._forward(op, "recompute ", "recompute") for op in block.ops if _is_recomputed(op, again)]
-        add = self.processor.time(Stream("gradient accumulation", self.accumulate_traffic * block.gradients))
-        adds = (add,) if np.any(np.asarray(block.gradients) > 0) else ()
+        left = block.gradients - sum(self._added_by_products(local.op) for local in block.ops)
+        add = self.processor.time(Stream("gradient accumulation", self.accumulate_traffic * left))
+        adds = (add,) if np.any(np.asarray(left) > 0) else ()
         return self._repeat(block, [*recomputed, *(self._backward(op) for op in reversed(block.ops)), *adds])
 
     def _repeat(self, block: LocalBlock, parts: list[Part]) -> Repeat:
@@ -65,7 +69,18 @@ class Passes:
         return self._mixed(local.op.name, local.op.forward(), local.forward, prefix, kind)
 
     def _backward(self, local: LocalOp) -> Serial:
-        return self._mixed(f"{local.op.name} backward", local.op.backward(), local.backward)
+        return self._mixed(f"{local.op.name} backward", tuple(map(self._adding, local.op.backward())), local.backward)
+
+    def _adding(self, kernel: Kernel) -> Kernel:
+        """A product that adds the gradient of its weights to the sum, where the framework has such kernels."""
+        if self.epilogue_traffic is None or not isinstance(kernel, Gemm) or not kernel.is_weight_gradient:
+            return kernel
+        return replace(kernel, output=self.epilogue_traffic)
+
+    def _added_by_products(self, op: Op) -> Count:
+        """Elements of gradients that need no kernel of their own to be added."""
+        added = (k for k in op.backward() if isinstance(k, Gemm) and k.is_weight_gradient)
+        return 0 if self.epilogue_traffic is None else sum(k.rows * k.columns * k.count for k in added)
 
     def _mixed(
         self, name: str, kernels: tuple[Kernel, ...], messages: tuple[Message, ...], prefix: str = "", kind: str = ""

@@ -58,10 +58,10 @@ class Experts:
         return (
             Stream(f"{self.name} unsort backward", 2 * self.tokens * self.hidden * self.element),
             self._grouped("down input gradient", self._rows, self.inner, self.hidden),
-            self._grouped("down weight gradient", self.inner, self.hidden, self._rows),
+            self._grouped("down weight gradient", self.inner, self.hidden, self._rows, of_weight=True),
             Stream(f"{self.name} activation backward", (2 * up + self.inner) * self.tokens * self.element),
             self._grouped("up input gradient", self._rows, self.hidden, up),
-            self._grouped("up weight gradient", self.hidden, up, self._rows),
+            self._grouped("up weight gradient", self.hidden, up, self._rows, of_weight=True),
             Stream(f"{self.name} sort backward", 2 * self.tokens * self.hidden * self.element),
         )
 
@@ -74,5 +74,8 @@ class Experts:
     def _rows(self) -> Count:
         return self.tokens / self._busy
 
-    def _grouped(self, name: str, rows: Count, columns: Count, depth: Count) -> Gemm:
-        return Gemm(f"{self.name} {name}", rows, columns, depth, self.element, self._busy, self.operand)
+    def _grouped(self, name: str, rows: Count, columns: Count, depth: Count, *, of_weight: bool = False) -> Gemm:
+        return Gemm(
+            f"{self.name} {name}", rows, columns, depth, self.element,
+            count=self._busy, operand=self.operand, is_weight_gradient=of_weight,
+        )  # fmt: skip

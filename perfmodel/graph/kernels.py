@@ -30,6 +30,10 @@ class Gemm:
     """Rows begin at multiples of 16 bytes, which matrix units need; else the product runs on the vector units."""
     splits: int = 1
     """Parts that the inner dimension may be computed in at the same time: the samples of a weight's gradient."""
+    is_weight_gradient: bool = False
+    """A fused kernel adds it to the sum over microbatches."""
+    output: Bytes | None = None
+    """Moved for each element of the result, where that is more than writing it."""
 
     @property
     def flops(self) -> Flop:
@@ -41,7 +45,8 @@ class Gemm:
         """Operands read and output written, each once."""
         m, n, k = self.rows, self.columns, self.depth
         operand = self.element if self.operand is None else self.operand
-        return self.count * (operand * (m * k + k * n) + self.element * m * n)
+        output = self.element if self.output is None else self.output
+        return self.count * (operand * (m * k + k * n) + output * m * n)
 
 
 @dataclass(frozen=True, slots=True)

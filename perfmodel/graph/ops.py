@@ -72,14 +72,21 @@ class Linear:
 
     def backward(self) -> Kernels:
         """Gradients of the input and of the weights."""
-        weight = self._gemm(f"{self.name} weight gradient", self.inputs, self.outputs, self.rows, SPLITS)
+        weight = self._gemm(
+            f"{self.name} weight gradient", self.inputs, self.outputs, self.rows, SPLITS, of_weight=True
+        )
         gradient = self._gemm(f"{self.name} input gradient", self.rows, self.inputs, self.outputs)
         bias = (Stream(f"{self.name} bias gradient", self.rows * self.outputs * self.element),) if self.bias else ()
         cast = self._cast("cast backward", self.outputs)
         return (*cast, weight, *bias) if self.first else (*cast, gradient, weight, *bias)
 
-    def _gemm(self, name: str, rows: Count, columns: Count, depth: Count, splits: int = 1) -> Gemm:
-        return Gemm(name, rows, columns, depth, self.element, operand=self.operand, splits=splits)
+    def _gemm(
+        self, name: str, rows: Count, columns: Count, depth: Count, splits: int = 1, *, of_weight: bool = False
+    ) -> Gemm:
+        return Gemm(
+            name, rows, columns, depth, self.element,
+            operand=self.operand, splits=splits, is_weight_gradient=of_weight,
+        )  # fmt: skip
 
     def _cast(self, name: str, width: Count) -> Kernels:
         """Read a tensor, write it narrow by rows and by columns: products want it both ways."""

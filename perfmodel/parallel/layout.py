@@ -1,16 +1,22 @@
 """Where each rank sits: degrees that multiply to the devices, and groups of neighbours.
 
-Ranks are numbered tensor innermost, then context, data, pipeline, as Megatron-LM does.
+Ranks are numbered in the strategy's order of degrees, innermost first: by default tensor, context, data, pipeline, as
+Megatron-LM does. Which ranks are near follows from it.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import reduce
+from operator import mul
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from perfmodel.errors import InputError, Place, Problem
 from perfmodel.origin import place_of
+from perfmodel.specs.strategy import ORDER
 from perfmodel.specs.workload import Transformer, sequence_of
 
 if TYPE_CHECKING:
@@ -22,10 +28,28 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Ranks that communicate: ``size`` of them, ``stride`` apart."""
+    """Ranks that communicate: ``size`` of them, ``stride`` apart.
+
+    Where two degrees that are not neighbours in the order make one group, it has several ``rows``, ``apart`` ranks
+    from one another, each with size / rows members that are ``stride`` apart.
+    """
 
     size: Count
     stride: Count
+    rows: Count = 1
+    apart: Count = 1
+    job: Count = 0
+    """Devices of the whole job, whose slice of a torus the group is part of; 0: of the group and what it strides over."""
+
+    def within(self, devices: Count) -> tuple[Count, Count]:
+        """Members of a row, and rows, inside one unit of so many devices that a rank of the group starts."""
+        row = np.clip(np.asarray(devices) // self.stride, 1, np.asarray(self.size) / self.rows)
+        return row, np.clip(np.asarray(devices) // self.apart, 1, self.rows)
+
+    def inside(self, devices: Count) -> Group:
+        """The part of the group inside such a unit."""
+        row, rows = self.within(devices)
+        return Group(row * rows, self.stride, rows, self.apart, self.job)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +65,8 @@ class Layout:
     batch: Count
     shard_group: Count
     """Replicas over which ZeRO shards, those of context parallelism included."""
+    order: str = "-".join(ORDER)
+    """Degrees from the innermost to the outermost."""
 
     @property
     def devices(self) -> Count:
@@ -55,27 +81,58 @@ class Layout:
     @property
     def tensor(self) -> Group:
         """Ranks that share each layer."""
-        return Group(self.tp, 1)
+        return self._group("tp")
 
     @property
     def context(self) -> Group:
         """Ranks that share each sequence."""
-        return Group(self.cp, self.tp)
+        return self._group("cp")
 
     @property
     def replicas(self) -> Group:
         """Ranks that hold the same weights: data and context parallel."""
-        return Group(self.dp * self.cp, self.tp)
+        return self._replicas(1, self.dp * self.cp)
 
     @property
     def shards(self) -> Group:
-        """Ranks that share states of ZeRO."""
-        return Group(self.shard_group, self.tp)
+        """Ranks that share states of ZeRO: replicas that are near."""
+        return self._replicas(1, self.shard_group)
+
+    @property
+    def across(self) -> Group:
+        """Ranks that hold the same shard, one of each shard group."""
+        return self._replicas(self.shard_group, self.dp * self.cp / self.shard_group)
 
     @property
     def pipeline(self) -> Group:
         """Stages of one pipeline."""
-        return Group(self.pp, self.tp * self.cp * self.dp)
+        return self._group("pp")
+
+    def _group(self, degree: str) -> Group:
+        return Group(getattr(self, degree), self._stride(degree), job=self.devices)
+
+    def _stride(self, degree: str) -> Count:
+        """Ranks from one of a degree to the next: the product of the degrees inside."""
+        inner = self.order.split("-")
+        inside = (getattr(self, name) for name in inner[: inner.index(degree)] if name != "ep")
+        return reduce(mul, inside, 1)
+
+    def _replicas(self, first: Count, size: Count) -> Group:
+        """Of the replicas in the order of their ranks, ``size`` of them, each ``first`` from the next."""
+        near, far = sorted(("cp", "dp"), key=self.order.index)
+        row = getattr(self, near)
+        if self._adjacent(near, far):
+            return Group(size, self._stride(near) * first, job=self.devices)
+        step = np.minimum(first, row)  # within a row of near replicas
+        members = np.minimum(size, row / step)
+        stride = np.where(np.asarray(members) > 1, self._stride(near) * step, self._stride(far) * first / step)
+        apart = self._stride(far) * first / step
+        return Group(size, stride, np.where(np.asarray(members) > 1, size / members, 1), apart, self.devices)
+
+    def _adjacent(self, near: str, far: str) -> bool:
+        """Whether only degrees of one (experts, inside data parallel) lie between two degrees."""
+        names = [name for name in self.order.split("-") if name != "ep"]
+        return names.index(far) == names.index(near) + 1
 
 
 def arrange(workload: Workload, hardware: Hardware, strategy: Strategy) -> Layout:
@@ -87,7 +144,7 @@ def arrange(workload: Workload, hardware: Hardware, strategy: Strategy) -> Layou
     dp = replicas(strategy)
     return Layout(
         tp=s.tp, pp=s.pp, vpp=s.vpp, cp=s.cp, dp=dp, microbatch=s.microbatch,
-        batch=workload.training.batch, shard_group=s.shard_group or dp * s.cp,
+        batch=workload.training.batch, shard_group=s.shard_group or dp * s.cp, order=s.order,
     )  # fmt: skip
 
 
@@ -114,6 +171,7 @@ class _Rules:
         else:
             yield from self.other_rules()
         yield from self.precision_rules()
+        yield from self.server_rules()
 
     def problem(self, field: str, message: str) -> Problem:
         place = place_of(getattr(self.strategy, field, None), Place(f"strategy {self.strategy.name}"))
@@ -227,6 +285,24 @@ class _Rules:
                 "precision",
                 f"{self.hardware.device.name} has no peak for {precision}; it has {', '.join(peaks)}",
             )
+
+    def server_rules(self) -> Iterator[Problem]:
+        s, inside = self.strategy, self.hardware.host.devices
+        if s.sync != "parameter-server":
+            return
+        servers, ranks = s.keeper, replicas(s) * s.cp
+        hosts = math.ceil(ranks / max(inside // s.tp, 1))
+        workers, what = (hosts, "hosts") if servers.workers == "hosts" else (ranks, "devices")
+        if servers.placement == "host-memory" and hosts > 1:
+            place = place_of(servers.placement, Place(f"strategy {s.name}"))
+            message = (
+                f"host-memory serves the {inside} devices of one host, not {hosts} hosts; take dedicated or colocated"
+            )
+            yield Problem(place, "servers.placement", message)
+        if servers.placement == "colocated" and servers.count and servers.count > workers:
+            place = place_of(servers.count, Place(f"strategy {s.name}"))
+            message = f"{servers.count} servers do not find room on {workers} {what}; take at most {workers}, or placement dedicated"
+            yield Problem(place, "servers.count", message)
 
 
 def _divisors(value: int, of: int) -> str:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from perfmodel.parallel.layout import Group
-    from perfmodel.units import Bytes
+    from perfmodel.units import Bytes, Count
 
-Collective = Literal["all-reduce", "reduce-scatter", "all-gather", "send"]
+Collective = Literal["all-reduce", "reduce-scatter", "all-gather", "all-to-all", "broadcast", "reduce", "send"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +17,8 @@ class Message:
     """One collective of a group.
 
     Of an all-reduce the size is what each rank contributes, of an all-gather what each rank holds in
-    the end, of a reduce-scatter what it holds in the beginning.
+    the end, of a reduce-scatter what it holds in the beginning, of an all-to-all what it sends to all
+    ranks, itself included.
     """
 
     name: str
@@ -26,3 +27,5 @@ class Message:
     group: Group
     under: str = ""
     """The kernel beside which it travels; empty where nothing hides it."""
+    imbalance: Count = 1.0
+    """Of an all-to-all: bytes of the rank that sends or receives most, over the mean."""

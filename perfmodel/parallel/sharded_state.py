@@ -31,9 +31,11 @@ class State:
     gradient: Bytes
     """As it accumulates and travels."""
     optimizer: Bytes
-    """fp32 master copy (where the weights are narrower) and moments."""
+    """fp32 master copy (where the weights are narrower) and moments; none where parameter servers hold them."""
     accumulate_traffic: Bytes
-    """Memory traffic of adding a microbatch's gradient to the sum."""
+    """Memory traffic of a kernel that adds a microbatch's gradient to the sum."""
+    epilogue_traffic: Bytes | None
+    """That of the product which makes the gradient, where it adds it to the sum itself; None where it does not."""
     update_traffic: Bytes
     """Memory traffic of the optimiser step."""
 
@@ -41,8 +43,8 @@ class State:
 def state_of(workload: Workload, strategy: Strategy) -> State:
     """The state of one parameter: 2 + 4 + 12 bytes for Adam in mixed precision with fp32 gradients.
 
-    A weight gradient that is added in the product's epilogue reads and writes the sum; a separate
-    kernel reads the gradient too. The optimiser step of Megatron-LM's mixed precision, each a pass of
+    A product that adds the gradient of its weights to the sum itself reads and writes the sum instead of writing the
+    gradient; a kernel of its own reads all three. The optimiser step of Megatron-LM's mixed precision, each a pass of
     its own: widen the gradients where they are narrow, unscale, take the norm, clip, update master and
     moments, copy the weights, zero the gradients. Its passes are counted from the code of
     Megatron-LM's `optimizer.py` (derived).
@@ -50,18 +52,20 @@ def state_of(workload: Workload, strategy: Strategy) -> State:
     weight = STORED_BYTES[workload.training.precision]
     mixed = weight < ELEMENT_BYTES["fp32"]
     gradient = 4.0 if strategy.gradient_precision == "fp32" else weight
-    accumulate = 2 * gradient + (0.0 if strategy.fused_accumulation else weight)
+    accumulate = 2 * gradient + weight
+    epilogue = 2 * gradient if strategy.fused_accumulation else None
     moments = 4.0 * MOMENTS[workload.training.optimizer]
+    held = 0.0 if strategy.sync == "parameter-server" and strategy.keeper.update == "servers" else 1.0
     if not mixed:
         fused = 2 * (weight + moments) + weight
         update = fused if strategy.optimizer == "fused" else 4.0 * SEPARATE[workload.training.optimizer]
-        return State(weight, weight, moments, accumulate, update_traffic=update + weight)
+        return State(weight, weight, held * moments, accumulate, epilogue, update_traffic=update + weight)
     widen = gradient + 4.0 if gradient < 4.0 else 0.0
     clip = 4.0 * (2 + 1 + 2)
     separate = strategy.optimizer == "separate"
     update = 4.0 * SEPARATE[workload.training.optimizer] if separate else 4.0 + 2 * (4.0 + moments)
     copy = 4.0 + weight
     return State(
-        weight, gradient, optimizer=4.0 + moments, accumulate_traffic=accumulate,
-        update_traffic=widen + clip + update + copy + gradient,
+        weight, gradient, optimizer=held * (4.0 + moments), accumulate_traffic=accumulate,
+        epilogue_traffic=epilogue, update_traffic=widen + clip + update + copy + gradient,
     )  # fmt: skip

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from perfmodel.errors import InputError, Place, Problem
 from perfmodel.reporting.operators import operators
 from perfmodel.reporting.text import quantity, share
@@ -12,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from perfmodel.comparison import Comparison
     from perfmodel.prediction import Prediction
     from perfmodel.validation.run import Judged
 
@@ -125,5 +128,46 @@ def plot_validation(judged: Sequence[Judged], path: Path) -> None:
     )
     axes.set_aspect("equal")
     axes.legend(fontsize="x-small", loc="center left", bbox_to_anchor=(1.0, 0.5))
+    figure.savefig(path, dpi=130)
+    plt.close(figure)
+
+
+def plot_comparison(comparison: Comparison, path: Path) -> None:
+    """Step time and throughput of each strategy over devices, log-log; crossovers are circles."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+    from matplotlib.ticker import ScalarFormatter
+
+    figure, (left, right) = plt.subplots(1, 2, figsize=(12, 5.5), layout="constrained")
+    for index, strategy in enumerate(comparison.strategies):
+        points = [(p.devices, p.prediction) for p in comparison.points if p.strategy == strategy and p.prediction]
+        style = {"color": f"C{index}", "marker": MARKERS[index % len(MARKERS)], "markersize": 5, "label": strategy}
+        devices = [n for n, _ in points]
+        left.plot(devices, [p.step_time for _, p in points], **style)
+        right.plot(devices, [p.samples_per_second for _, p in points], **style)
+    for crossover in comparison.crossovers:
+        x = crossover.devices
+        times = comparison.of(crossover.faster)
+        share = np.log(x / crossover.below) / np.log(crossover.above / crossover.below)
+        y = np.exp((1 - share) * np.log(times[crossover.below]) + share * np.log(times[crossover.above]))
+        left.plot([x], [y], marker="o", markersize=12, markerfacecolor="none", markeredgecolor="0.2", linestyle="none")
+    best = [p for p in comparison.points if p.prediction and p.speedup]
+    if best:
+        rate = max(p.prediction.samples_per_second / p.speedup for p in best)  # type: ignore[union-attr,operator]
+        counts = sorted({p.devices for p in best})
+        right.plot(counts, [rate * n for n in counts], color="0.6", linestyle=":", label="one device times devices")
+    ticks = sorted({p.devices for p in comparison.points if p.prediction})
+    for axes, label in ((left, "step time [s]"), (right, "throughput [samples/s]")):
+        axes.set(xscale="log", yscale="log", xlabel="devices", ylabel=label)
+        axes.set_xticks(ticks)
+        axes.xaxis.set_major_formatter(ScalarFormatter())
+        axes.minorticks_off()
+        axes.grid(color="0.9")
+    right.legend(fontsize="small")
+    figure.suptitle(
+        f"{comparison.workload} on {comparison.hardware}, {comparison.scaling} scaling (circles: crossovers)"
+    )
     figure.savefig(path, dpi=130)
     plt.close(figure)

@@ -75,9 +75,20 @@ def warnings(prediction: Prediction) -> Iterator[str]:
             f"does not fit: {quantity(missing, 'B')} more than a device has; "
             f"{largest} take the most, {quantity(classes[largest], 'B')}"
         )
+    if p.strategy.sync == "parameter-server" and not _memory_of_servers_is_known(p):
+        yield (
+            "adding up on servers counts as free: the bandwidth of their memory is not known; "
+            "give strategy.servers.memory_bandwidth or hardware.host.memory_bandwidth"
+        )
     assumed = [path for path, group in p.hardware.groups() if group.status == "assumed"]
     if assumed:
         yield f"{len(assumed)} of {sum(1 for _ in p.hardware.groups())} groups of the hardware file are assumed: {', '.join(assumed)}"
+
+
+def _memory_of_servers_is_known(p: Prediction) -> bool:
+    servers = p.strategy.keeper
+    on_devices = servers.placement == "colocated" and servers.workers == "devices"
+    return on_devices or (servers.memory_bandwidth or p.hardware.host.memory_bandwidth) is not None
 
 
 def _breakdown_by_name(p: Prediction) -> dict[str, dict[str, Any]]:

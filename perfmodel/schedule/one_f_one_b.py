@@ -17,7 +17,7 @@ from perfmodel.timeline import Overlap, Part, Repeat, Serial, duration, term
 
 if TYPE_CHECKING:
     from perfmodel.parallel import Layout
-    from perfmodel.sync.all_reduce import Synchronisation
+    from perfmodel.sync import Synchronisation
     from perfmodel.units import Count, Number
 
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from perfmodel.origin import Integer, KeepOrigin, Text
+from perfmodel.origin import Fraction, Integer, KeepOrigin, Text
 from perfmodel.specs.common import Group
-from perfmodel.units import Seconds
+from perfmodel.units import Bytes, BytesPerSecond, Seconds
 from perfmodel.yamlfile import Fault, Spec
 
 if TYPE_CHECKING:
@@ -20,7 +20,13 @@ Recompute = Annotated[Literal["none", "selective", "full"], KeepOrigin]
 Attention = Annotated[Literal["unfused", "flash", "flash-2", "flash-1", "cudnn"], KeepOrigin]
 Grain = Literal["primitive", "separate", "chains", "merged"]
 Schedule = Annotated[Literal["1f1b", "gpipe"], KeepOrigin]
+Sync = Literal["all-reduce", "parameter-server", "peer-to-peer"]
 Overlap = Literal["none", "backward"]
+Algorithm = Literal[
+    "fastest", "ring", "tree", "halving-doubling", "direct", "chained-tree", "hierarchical", "in-network"
+]
+ORDER = ("tp", "cp", "ep", "dp", "pp")
+"""Degrees of parallelism in the order in which ranks are numbered, innermost first."""
 MapLayout = Annotated[Literal["channels-first", "channels-last"], KeepOrigin]
 BatchNorm = Annotated[Literal["persistent", "streaming"], KeepOrigin]
 
@@ -31,6 +37,35 @@ class Framework(Group):
     name: Text
     dispatch: Seconds | None = None
     """Of the host, to launch one kernel or collective; None takes it to be fast enough, as with compiled graphs."""
+
+
+class Servers(Spec):
+    """Parameter servers: each keeps a share of the keys, adds up what workers push, and answers when they pull."""
+
+    placement: Annotated[Literal["dedicated", "colocated", "host-memory"], KeepOrigin] = "dedicated"
+    """On machines of their own, on the workers' (hosts or, where these work alone, devices), or in the memory of the one
+    host whose devices are the workers."""
+    count: Degree | None = None
+    """Servers; default one for each host of workers (with colocated devices, one on each)."""
+    workers: Annotated[Literal["hosts", "devices"], KeepOrigin] = "hosts"
+    """Who talks to servers: hosts, whose devices reduce among themselves before, or each device alone."""
+    nics: Degree = 1
+    """Network cards of a server of its own."""
+    nic_bandwidth: BytesPerSecond | None = None
+    """That one of them reaches in one direction; default as much as a whole host of workers."""
+    memory_bandwidth: BytesPerSecond | None = None
+    """Of a server, for adding up; default that of the host, and where that is unknown adding up is free."""
+    passes: Annotated[Fraction, Field(gt=0)] = 5.0
+    """Of memory for each byte that arrives: written by the card, read, added to a sum that is read and written, and read
+    again for the answer; 2 where sums stay in caches."""
+    chunk: Annotated[Bytes, KeepOrigin] | None = None
+    """Size of the pieces that follow one another through reducing, pushing, adding and pulling; None does one after the other."""
+    duplex: Annotated[Fraction, Field(ge=0, le=1)] = 0.0
+    """How much of the shorter of push and pull chunks carry beside the longer."""
+    pull: Annotated[Literal["at-once", "next-step"], KeepOrigin] = "at-once"
+    """When workers pull: as soon as a sum is there, or when the next step begins, where nothing hides it."""
+    update: Annotated[Literal["servers", "workers"], KeepOrigin] = "servers"
+    """Where the optimiser steps: on servers workers pull weights, else sums of gradients."""
 
 
 class Strategy(Spec):
@@ -58,6 +93,9 @@ class Strategy(Spec):
     """Data parallel replicas; default devices / (tp x pp x cp)."""
     ep: Degree = 1
     """Expert parallel, inside dp: the experts spread over ep devices."""
+    order: Text = "-".join(ORDER)
+    """How ranks are numbered, innermost degree first: the degrees that come first have near ranks. Megatron-LM's option
+    is tp-cp-ep-pp-dp."""
     sequence_parallel: bool = False
     """Split norms, dropout and residuals along the sequence over the tp devices."""
     zero: Annotated[Integer, Field(ge=0, le=3)] = 0
@@ -85,8 +123,12 @@ class Strategy(Spec):
     normalisation, as cuDNN can; `streaming` reads it again, as compilers' own reductions do."""
     schedule: Schedule = "1f1b"
     """Order of forward and backward passes in the pipeline."""
-    sync: Literal["all-reduce"] = "all-reduce"
-    """How replicas agree on their gradients."""
+    sync: Annotated[Sync, KeepOrigin] = "all-reduce"
+    """How replicas agree on their gradients: among themselves by all-reduce, through servers, or each with every other."""
+    collective: Annotated[Algorithm, KeepOrigin] = "fastest"
+    """Algorithm of the all-reduce among replicas: the one that the library would take, or a fixed one."""
+    servers: Servers | None = None
+    """Of the parameter-server protocol; other protocols have none."""
     gradient_overlap: Overlap = "backward"
     """Whether gradients travel while the last microbatch's backward pass still runs."""
     weight_overlap: Annotated[Literal["none", "passes"], KeepOrigin] = "passes"
@@ -101,6 +143,62 @@ class Strategy(Spec):
     """Pipeline neighbours on different hosts exchange 1/tp of an activation each, then gather it locally."""
 
     def faults(self) -> Iterator[Fault]:
-        """A framework whose source the file does not list."""
+        """A framework whose source the file does not list, and an order that is none."""
+        yield from _order_faults(self.order)
         if self.framework and self.framework.source not in self.sources:
             yield Fault("framework.source", f"{self.framework.source!r} is no key of 'sources'", self.framework.source)
+        if self.sync != "all-reduce" and self.zero:
+            yield Fault(
+                "zero", f"{self.sync} keeps whole replicas; leave zero at 0, or take sync all-reduce", self.zero
+            )
+        if self.servers and self.sync != "parameter-server":
+            message = f"{self.sync} has no servers; take sync parameter-server, or leave servers out"
+            yield Fault("servers", message, self.servers.count)
+        elif self.servers:
+            yield from _server_faults(self.servers)
+
+    @property
+    def keeper(self) -> Servers:
+        """The parameter servers, or those of the defaults."""
+        return self.servers or Servers()
+
+
+def _server_faults(servers: Servers) -> Iterator[Fault]:
+    own = servers.placement == "dedicated"
+    if not own and (servers.nics != 1 or servers.nic_bandwidth is not None):
+        name = "nics" if servers.nics != 1 else "nic_bandwidth"
+        yield Fault(
+            f"servers.{name}", f"servers that are {servers.placement} have the ports of the workers; take placement dedicated",
+            getattr(servers, name),
+        )  # fmt: skip
+    if servers.placement == "host-memory" and servers.workers == "hosts":
+        yield Fault("servers.workers", "a host's memory serves its devices; take workers devices", servers.workers)
+    if servers.placement == "host-memory" and (servers.count or 1) > 1:
+        yield Fault("servers.count", "a host's memory is one server; leave count out", servers.count)
+    for name in ("chunk", "nic_bandwidth", "memory_bandwidth"):
+        value = getattr(servers, name)
+        if value is not None and not value > 0:
+            yield Fault(f"servers.{name}", "must be greater than 0", value)
+    if servers.duplex and servers.pull == "next-step":
+        yield Fault(
+            "servers.duplex",
+            "a pull that waits has no push beside it; leave duplex at 0, or pull at-once",
+            servers.duplex,
+        )
+    elif servers.duplex and servers.chunk is None:
+        yield Fault(
+            "servers.duplex", "without chunks push and pull follow one another; give chunk, or leave duplex at 0",
+            servers.duplex,
+        )  # fmt: skip
+
+
+def _order_faults(order: Text) -> Iterator[Fault]:
+    names = str(order).split("-")
+    if sorted(names) == sorted(ORDER):
+        return
+    unknown, missing = [n for n in names if n not in ORDER], [n for n in ORDER if n not in names]
+    twice = sorted({n for n in names if n in ORDER and names.count(n) > 1})
+    wrong = [("does not know", unknown), ("lacks", missing), ("repeats", twice)]
+    what = ", ".join(f"{verb} {' and '.join(map(repr, which))}" for verb, which in wrong if which)
+    message = f"{str(order)!r} {what}; write each of {', '.join(ORDER)} once, innermost first, as {'-'.join(ORDER)}"
+    yield Fault("order", message, order)

@@ -111,3 +111,20 @@ def _members(stream: io.BufferedReader, path: Path) -> Iterator[Source]:
                 yield Source(f"{path}:{member.name}", path, inner)  # type: ignore[arg-type]
     if not found:
         raise fault(str(path), "is an archive without traces (.json, .et, .pb)")
+
+
+HEAD = 4096
+"""Bytes at the beginning of a JSON trace that tell it from a report of ours."""
+MARKS = (b'"traceEvents"', b'"schemaVersion"', b'"nodes"', b'"workload_graph"')
+
+
+def is_trace(path: Path) -> bool:
+    """Whether a file looks like a profiler trace: by its name, or what a JSON begins with."""
+    if path.suffix != ".json":
+        return True
+    try:
+        with path.open("rb") as stream:
+            head = stream.read(HEAD)
+    except OSError:
+        return False
+    return any(mark in head for mark in MARKS)

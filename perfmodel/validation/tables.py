@@ -41,10 +41,39 @@ class Machines(Spec):
     harness: dict[str, Seconds] = Field(default_factory=dict)
     """What timing adds to a kernel, by how the name of a source begins: events around an eager launch."""
 
+    libraries: dict[str, str] = Field(default_factory=dict)
+    """Of collective tables: under which name the tiers keep the constants of a library that is not the usual one, by how
+    the name of the source or of the library begins."""
+    parts: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    """Collectives of which a table's bytes are one rank's part, by how the name of the source begins."""
+
+    foreign: tuple[str, ...] = ()
+    """Of collective tables: libraries whose constants no tier keeps, by how their names begin."""
+    unlike: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    """Collectives whose times hold more than the collective, by how the name of the source begins."""
+
+    def library_of(self, row: Row) -> str:
+        """The name of a row's library in the tiers; empty where it is the usual one."""
+        names = (row.get("source", ""), row.get("library", ""))
+        return next((kept for prefix, kept in self.libraries.items() if any(n.startswith(prefix) for n in names)), "")
+
+    def parts_of(self, row: Row) -> tuple[str, ...]:
+        """Collectives of which a row's bytes are one rank's part."""
+        return _of_source(self.parts, row)
+
+    def unlike_of(self, row: Row) -> tuple[str, ...]:
+        """Collectives whose times hold more than the collective."""
+        return _of_source(self.unlike, row)
+
     def harness_of(self, row: Row) -> float:
         """What the harness of a row's source adds to each of its times."""
         source = row.get("source", "")
         return next((float(time) for prefix, time in self.harness.items() if source.startswith(prefix)), 0.0)
+
+
+def _of_source(named: dict[str, tuple[str, ...]], row: Row) -> tuple[str, ...]:
+    source = row.get("source", "")
+    return next((names for prefix, names in named.items() if source.startswith(prefix)), ())
 
 
 class InexpressibleError(Exception):

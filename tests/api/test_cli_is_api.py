@@ -20,9 +20,10 @@ RENAMED = {"list": "list_items"}
 PRESENTATION = {"report"}
 """Functions that the option --format stands for."""
 VARIANTS = {
-    "validate_tables": "validate", "operators": "predict", "plot_roofline": "predict", "compare_trace": "trace",
+    "validate_tables": "validate", "operators": "predict", "plot_roofline": "predict", "compare_reports": "compare",
+    "compare_trace": "trace",
 }  # fmt: skip
-"""`validate ops` and `validate collectives`, `predict --ops` and `--plot`, `trace --against`."""
+"""`validate ops` and `validate collectives`, `predict --ops` and `--plot`, `compare` of JSON files, `trace --against`."""
 ROOT = Path(__file__).parents[2]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import json
 from pathlib import Path
@@ -75,3 +76,14 @@ def test_faults_of_options_come_before_the_work(tmp_path: Path, capsys: pytest.C
         "no hardware of this name in the library, and no such YAML file; did you mean 'dgx-2h' or 'dgx-2' or 'dgx-h200'?",
         "No such file or directory", "No such file or directory",
     ]  # fmt: skip
+
+
+def test_compare_takes_a_report_and_traces(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    saved, plain = tmp_path / "p.json", tmp_path / "plain.json"
+    assert main(["predict", "bert-base", "dgx-a100-80gb", "--dp", "2", "--format", "json", "--output", str(saved)]) == 0
+    plain.write_bytes(gzip.decompress(Path(TRACES[0]).read_bytes()))
+    for traces in (TRACES, [str(plain)]):
+        assert main(["compare", str(saved), *traces]) == 0
+        assert "A mean step beside the prediction of BERT-base" in capsys.readouterr().out
+    assert main(["compare", str(saved), str(saved)]) == 0
+    assert "A mean step" not in capsys.readouterr().out

@@ -104,4 +104,4 @@ def test_a_precision_may_state_one_share_alone() -> None:
     efficiency = find("hardware", "dgx-a100-80gb").device.efficiency
     assert efficiency.products("tf32").matmul == efficiency.matmul
     assert efficiency.products("tf32").convolution != efficiency.convolution
-    assert efficiency.products("bf16") is efficiency
+    assert efficiency.products("fp16") is efficiency

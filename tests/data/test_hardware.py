@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perfmodel import library
+from perfmodel.cost.routes import route
+from perfmodel.parallel import Group
 
 if TYPE_CHECKING:
     from perfmodel.specs.hardware import Hardware
@@ -159,5 +161,5 @@ def test_the_cards_of_a_node_share_among_its_devices(name: str, node_bandwidth: 
     [("dgx-1-v100", 122e9), ("dgx-2", 122e9), ("dgx-a100-80gb", 234e9), ("dgx-h100", 370e9), ("dgx-b200", 650e9)],
 )
 def test_rings_inside_a_node_reach_the_measured_plateau(name: str, bus_bandwidth: float) -> None:
-    tier = machine(name).network[0]
-    assert tier.bandwidth * tier.efficiency == pytest.approx(bus_bandwidth, rel=0.02)
+    network = machine(name).network
+    assert route(network, Group(network[0].devices, 1)).bandwidth == pytest.approx(bus_bandwidth, rel=0.02)

@@ -9,9 +9,31 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfmodel.formulas.collectives import all_reduce, ring_all_gather, ring_all_reduce, send, tree_all_reduce
+from perfmodel.formulas.collectives import (
+    chain_broadcast,
+    direct_all_gather,
+    direct_all_reduce,
+    doubling_all_gather,
+    halving_doubling_all_reduce,
+    pairwise_all_to_all,
+    ring_all_gather,
+    ring_all_reduce,
+    send,
+    tree_all_reduce,
+    tree_broadcast,
+)
+from perfmodel.formulas.collectives_layered import (
+    chained_tree_all_reduce,
+    hierarchical_all_reduce,
+    in_network_all_reduce,
+)
 
 LINK = {"bandwidth": 10e9, "latency": 2e-6}
+REDUCING = (ring_all_reduce, tree_all_reduce, halving_doubling_all_reduce, direct_all_reduce, in_network_all_reduce)
+GATHERING = (ring_all_gather, doubling_all_gather, direct_all_gather, pairwise_all_to_all)
+FLAT = (*REDUCING, *GATHERING, chain_broadcast, tree_broadcast, send)
+LEVELS = {f"{level}_{of}": LINK[of] for level in ("near", "middle", "far") for of in LINK}
+HOSTS = {"inner_bandwidth": 300e9, "inner_latency": 1e-6, "outer_bandwidth": 100e9, "outer_latency": 5e-6}
 RANKS = st.integers(1, 24)
 SIZES = st.floats(1.0, 1e12)
 
@@ -63,25 +85,47 @@ def test_ring_all_gather_walked(ranks: int, size: float) -> None:
 
 @given(size=SIZES)
 def test_one_rank_is_free(size: float) -> None:
-    calls = (ring_all_reduce, tree_all_reduce, ring_all_gather, send)
-    assert [float(call(size=size, ranks=1, **LINK)) for call in calls] == [0, 0, 0, 0]
-    assert float(all_reduce(size=size, ranks=1, tree_latency=1.0, **LINK)) == 0
+    assert [float(call(size=size, ranks=1, **LINK)) for call in FLAT] == [0] * len(FLAT)
+    assert float(hierarchical_all_reduce(size=size, near=1, middle=1, far=1, **LEVELS)) == 0
+    assert float(chained_tree_all_reduce(size=size, ranks=1, hosts=1, **HOSTS)) == 0
 
 
 @given(ranks=st.integers(2, 100_000))
 def test_large_messages_reach_the_bandwidth_bound(ranks: int) -> None:
-    """No rank can send and receive less than 2 (p - 1)/p of the message."""
+    """No rank can send and receive less than 2 (p - 1)/p of the message where no switch adds for it."""
     bound = 2 * (ranks - 1) / ranks * 1e18 / LINK["bandwidth"]
-    assert ring_all_reduce(size=1e18, ranks=ranks, **LINK) == pytest.approx(bound, rel=1e-6)
-    assert ring_all_gather(size=1e18, ranks=ranks, **LINK) == pytest.approx(bound / 2, rel=1e-6)
+    for reduce in (ring_all_reduce, halving_doubling_all_reduce, direct_all_reduce):
+        assert float(reduce(size=1e18, ranks=ranks, **LINK)) == pytest.approx(bound, rel=1e-6)
+    for gather in GATHERING:
+        assert float(gather(size=1e18, ranks=ranks, **LINK)) == pytest.approx(bound / 2, rel=1e-6)
+    for rooted in (chain_broadcast, tree_broadcast, in_network_all_reduce):
+        assert float(rooted(size=1e18, ranks=ranks, **LINK)) == pytest.approx(1e18 / LINK["bandwidth"], rel=1e-6)
 
 
-def test_small_messages_take_the_tree() -> None:
-    few, many = {"ranks": 2, "size": 8.0}, {"ranks": 1024, "size": 8.0}
-    tree = float(tree_all_reduce(**many, **LINK))
-    assert tree == pytest.approx(2 * 10 * LINK["latency"], rel=1e-3)
-    assert float(all_reduce(**many, tree_latency=LINK["latency"], **LINK)) == tree < ring_all_reduce(**many, **LINK)
-    assert float(all_reduce(**few, tree_latency=1.0, **LINK)) == ring_all_reduce(**few, **LINK)
+def test_small_messages_take_as_many_steps_as_the_algorithm_says() -> None:
+    many = {"ranks": 1024, "size": 0.0}
+    steps = {
+        ring_all_reduce: 2046, tree_all_reduce: 20, halving_doubling_all_reduce: 20, direct_all_reduce: 2,
+        ring_all_gather: 1023, doubling_all_gather: 10, direct_all_gather: 1, pairwise_all_to_all: 1023,
+        chain_broadcast: 1023, tree_broadcast: 10, in_network_all_reduce: 1,
+    }  # fmt: skip
+    assert {call: round(float(call(**many, **LINK)) / LINK["latency"]) for call in steps} == steps
+
+
+@given(size=SIZES, near=st.integers(1, 16), middle=st.integers(1, 16), far=st.integers(1, 16))
+def test_levels_of_equal_links_are_a_ring_with_fewer_steps(size: float, near: int, middle: int, far: int) -> None:
+    """Each level leaves the next one message, so that the bytes on the wire are those of one ring."""
+    levels = float(hierarchical_all_reduce(size=size, near=near, middle=middle, far=far, **LEVELS))
+    ring = float(ring_all_reduce(size=size, ranks=near * middle * far, **LINK))
+    saved = 2 * LINK["latency"] * (near * middle * far - near - middle - far + 2)
+    assert levels == pytest.approx(ring - saved, rel=1e-9, abs=1e-12)
+
+
+def test_two_hosts_send_the_message_once_each_way_and_more_send_it_twice() -> None:
+    large = {"size": 1e15, **HOSTS, "inner_bandwidth": 1e15}
+    two, four = (float(chained_tree_all_reduce(ranks=8 * hosts, hosts=hosts, **large)) for hosts in (2, 4))
+    assert two == pytest.approx(1e15 / 100e9, rel=1e-3)
+    assert four == pytest.approx(2 * two, rel=1e-3)
 
 
 def test_a_message_to_the_neighbour() -> None:

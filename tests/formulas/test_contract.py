@@ -38,7 +38,9 @@ FACTOR = {"B": 3.0, "FLOP": 5.0, "s": 7.0, "W": 11.0, "J": 77.0, "USD": 13.0, "1
 """How many new units make an old one; J = W s."""
 
 SHARES = {"fraction", "streaming_fraction", "sustained", "winograd_fraction"}
-SWITCHES = {"on"}
+SWITCHES = {"on", "closed"}
+HALVES = {"ramp_size", "eager"}
+"""Sizes at which half of something is reached: the larger, the later."""
 CONSTANTS = {"tile_balance", "depth_half", "softmax_width"}
 TILES = {"tile_rows", "tile_columns"}
 """Have an axis of their own, the last."""
@@ -151,7 +153,7 @@ class TestColumns:
 
 def direction(name: str, unit: str) -> int:
     """1 where the result may only grow with this argument, -1 where it may only fall, 0 where neither."""
-    if unit in {"B/s", "FLOP/s"} or name in SHARES:
+    if unit in {"B/s", "FLOP/s"} or name in SHARES | HALVES:
         return -1
     return int(unit in {"B", "FLOP", "s", "W", "J"} or name in {"rows", "columns", "depth", "count", "devices"})
 
@@ -159,14 +161,14 @@ def direction(name: str, unit: str) -> int:
 @every_formula
 @given(data=st.data(), factor=st.floats(1.0, 1e3))
 def test_moves_the_right_way(formula: Formula, data: st.DataObject, factor: float) -> None:
-    """Time grows with size and falls with bandwidth, energy grows with power, memory with size."""
+    """Time grows with size and falls with bandwidth, energy grows with power, memory with size; a bandwidth with that of its links."""
     named = units_of(formula)
     inputs = data.draw(inputs_of(formula))
     if formula.__name__ == "step_energy":
         inputs["active"] = inputs["idle"] + inputs["active"]
     before = formula(**inputs)
     for name, value in inputs.items():
-        sign = direction(name, named[name])
+        sign = direction(name, named[name]) * (-1 if named["return"] == "B/s" else 1)
         if not sign:
             continue
         if formula.__name__ == "step_energy" and name == "idle":

@@ -12,7 +12,7 @@ import pytest
 from perfmodel import api
 from perfmodel.cli import main
 from perfmodel.errors import InputError
-from perfmodel.formulas import collectives
+from perfmodel.formulas import collectives_library as collectives
 from perfmodel.validation.budgets import tighten
 from perfmodel.validation.run import Judged, validate
 from perfmodel.validation.study import load_studies

@@ -19,10 +19,11 @@ from perfmodel import api, csvfile
 from perfmodel.cli import main
 from perfmodel.cost.compute import Processor
 from perfmodel.errors import InputError
-from perfmodel.formulas.collectives import all_reduce, ring_all_gather, send
+from perfmodel.formulas.collectives import chain_broadcast, ring_all_gather, ring_all_reduce, send
 from perfmodel.formulas.matmul import tiled_matmul
 from perfmodel.formulas.roofline import streaming
 from perfmodel.graph.ops import Attention
+from perfmodel.library import find
 from perfmodel.timeline import duration
 from perfmodel.validation import collectives
 from perfmodel.validation.collectives import COLLECTIVES
@@ -134,17 +135,29 @@ class TestAsTheFormulasSay:
     @pytest.mark.parametrize(
         ("name", "formula"),
         [
-            ("all_reduce", all_reduce),
+            ("all_reduce", ring_all_reduce),
             ("all_gather", ring_all_gather),
             ("reduce_scatter", ring_all_gather),
+            ("broadcast", chain_broadcast),
+            ("reduce", chain_broadcast),
             ("sendrecv", send),
         ],
     )
     def test_collectives_inside_a_host(self, judge: Any, machine: Hardware, name: str, formula: Any) -> None:
+        """The test machine's library adds nothing to the bare algorithms."""
         tier = machine.network[0]
-        tree = {"tree_latency": tier.latency} if formula is all_reduce else {}
-        expected = formula(size=1e8, ranks=8, bandwidth=tier.bandwidth * tier.efficiency, latency=tier.latency, **tree)
+        expected = formula(size=1e8, ranks=8, bandwidth=tier.bandwidth * tier.efficiency, latency=tier.latency)
         assert judge("all-reduce", collective=name).predicted == pytest.approx(float(expected))
+
+    def test_an_all_to_all_sends_what_a_gather_brings(self, judge: Any) -> None:
+        gathered, exchanged = (judge("all-reduce", collective=name).predicted for name in ("all_gather", "alltoall"))
+        assert exchanged == pytest.approx(gathered, rel=0.05)
+
+    def test_ranks_that_lie_apart_use_a_card_each(self, judge: Any) -> None:
+        apart = judge("all-reduce", devices="4", nodes="2").predicted
+        alone = judge("all-reduce", devices="2", nodes="2").predicted
+        assert judge("all-reduce", devices="4", nodes="1").predicted < apart
+        assert alone == pytest.approx(2 * 1e8 / 2 / 20e9 + 2 * 10e-6, rel=1e-3)
 
     @pytest.mark.parametrize("name", ["fwd", "bwd_inputs", "bwd_weights"])
     def test_recurrent_cells_run_step_by_step(self, judge: Any, name: str) -> None:
@@ -170,14 +183,14 @@ class TestWhatDoesNotCount:
             ("gemm", {"m": ""}, "no m given"),
             ("gemm", {"k": "0"}, "k is 0"),
             ("attention", {"kind": "generation"}, "attention of kind generation"),
-            ("attention", {"window": "128"}, "windowed attention"),
             ("convolution", {"pass": "sideways"}, "pass sideways"),
             ("convolution", {"h": "2", "pad_h": "0"}, "the kernel exceeds the map"),
             ("convolution", {"stride_w": "0"}, "stride_w is 0"),
             ("stream", {"bytes": "0"}, "bytes is 0"),
             ("recurrent", {"cell": "gru"}, "recurrent cell gru"),
             ("recurrent", {"pass": "sideways"}, "pass sideways"),
-            ("all-reduce", {"collective": "alltoall"}, "collective alltoall"),
+            ("all-reduce", {"collective": "moe_dispatch"}, "collective moe_dispatch"),
+            ("all-reduce", {"time_us": "1e12"}, "no time: the table marks that it did not run"),
             ("all-reduce", {"devices": "1"}, "fewer than two ranks"),
             ("all-reduce", {"devices": "12", "nodes": "2"}, "nodes that are used in part"),
             ("all-reduce", {"devices": "256", "nodes": "32"}, "more ranks than the 128 that Test machine joins"),
@@ -187,6 +200,10 @@ class TestWhatDoesNotCount:
     def test_has_its_reason(self, judge: Any, name: str, change: dict[str, str], reason: str) -> None:
         found = judge(name, **change)
         assert (found.state, found.predicted, found.reason) == ("inexpressible", None, reason)
+
+    def test_a_window_saves_scores(self, judge: Any) -> None:
+        whole, narrow, wide = (judge("attention", window=window).predicted for window in ("", "128", "100000"))
+        assert narrow < whole == wide
 
     def test_is_counted_in_the_report(self, tmp_path: Path, fixtures: Path) -> None:
         rows = [
@@ -201,7 +218,7 @@ class TestWhatDoesNotCount:
         assert report.record["reasons"] == {"precision int4": 2, "no time given": 1}
         assert [row["skipped"] for row in report.rows] == [False, True, True, True, False]
         assert [row["id"] for row in report.rows][:2] == ["table.csv:2", "table.csv:3"]
-        assert "2   no peak for int4 on Testium" in report.render("table")
+        assert "2   precision int4" in report.render("table")
 
 
 class TestMachines:
@@ -225,6 +242,17 @@ class TestMachines:
             file.write_text(table([ROWS[name] | {column: text}]), encoding="utf-8")
             (found,) = judge_tables([file], kinds(name))
             assert found.hardware == known
+
+    def test_another_library_and_other_conventions_by_source(self) -> None:
+        row = ROWS["all-reduce"] | {
+            "source": "SP19-Benchmark-results (NTNU): Scope NCCL",
+            "library": "NCCL via C3SR Scope",
+        }
+        assert machines().library_of(row) == "c3sr-scope"
+        assert machines().parts_of(row) == ("reduce_scatter",)
+        assert machines().library_of(ROWS["all-reduce"]) == ""
+        whole = collectives.collective(row | {"collective": "all_gather"}, find("hardware", "dgx-2"))
+        assert collectives.collective(row | {"collective": "reduce_scatter"}, find("hardware", "dgx-2")) > 5 * whole
 
     def test_the_longest_beginning_wins(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         systems = {"Test machine": "dgx-1-p100", "Test": "dgx-2"}

@@ -151,11 +151,24 @@ class TestDdl:
         assert (found.strategy, found.hardware, found.seq_len) == ("all-reduce-after-backward", "pcie-4gpu-10gbe", 64)
         assert found.spread == "0.00476"
 
-    def test_parameter_servers_are_skipped(self) -> None:
+    @pytest.mark.parametrize(
+        ("strategy", "preset"),
+        [
+            ("data parallel, no overlap (BSP); parameter server (BytePS)", "byteps-after-backward"),
+            ("data parallel, wait-free backprop overlap; parameter server (BytePS)", "byteps"),
+        ],
+    )
+    def test_byteps_has_servers(self, strategy: str, preset: str) -> None:
+        assert case(DDL_ROW, notes="method BSP-PS", strategy=strategy).strategy == preset
+
+    def test_servers_of_no_known_kind_are_skipped(self) -> None:
+        words = "data-parallel PS (BytePS), compression onebit"
         assert (
-            reason(DDL_ROW, notes="method BSP-PS", strategy="parameter server (BytePS)")
-            == "a parameter server is not expressible"
+            reason(DDL_ROW, notes="method BSP-PS", strategy=words)
+            == "gradients that are compressed are not expressible"
         )
+        unknown = reason(DDL_ROW, notes="method BSP-PS", strategy="parameter server")
+        assert unknown == "which servers these are is not stated"
 
     def test_a_figure_of_one_device_counts_once(self) -> None:
         one = {**DDL_ROW, "devices": "1", "interconnect": ""}

@@ -29,6 +29,7 @@ from validation.tools.training_names import (
     model,
     obstacle,
 )  # fmt: skip
+from validation.tools.training_servers import ON_DEVICES, is_served, server_count, server_preset
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -153,16 +154,29 @@ def study(line: Mapping[str, str]) -> tuple[str, Recipe]:
 
 
 def parallel(row: Row, preset: str = "") -> str:
-    """The preset of a data-parallel job; raises UnfitError where a server holds the parameters.
+    """The preset of a data-parallel job; raises UnfitError where it splits the model, or has servers of no known kind.
 
     >>> parallel(Row({"strategy": "data-parallel replicated", "framework": "TensorFlow 2.2 tf_cnn_benchmarks XLA"}))
     'tensorflow-xla'
     """
-    if re.search(r"parameter.?server|\bPS\b|kvstore dist", row["strategy"]):
-        raise UnfitError("a parameter server is not expressible")
+    if is_served(row["strategy"]):
+        served = server_preset(row["strategy"], row["source"])
+        if not served:
+            compressed = "compression" in row["strategy"]
+            raise UnfitError(
+                "gradients that are compressed are not expressible"
+                if compressed
+                else "which servers these are is not stated"
+            )
+        return served
     if re.search(r"model.?parallel|hybrid", row["strategy"]):
         raise UnfitError("model parallelism of embedding tables is not expressible")
-    return preset or framework(f"{row['framework']} {'XLA' if re.search(r'XLA(?!=No)', row['notes']) else ''}")
+    return preset or _framework(row)
+
+
+def _framework(row: Row) -> str:
+    """The preset of a row's framework; XLA may stand in its notes."""
+    return framework(f"{row['framework']} {'XLA' if re.search(r'XLA(?!=No)', row['notes']) else ''}")
 
 
 def framework(printed: str) -> str:
@@ -338,15 +352,22 @@ def tf_cnn(row: Row, _: Sources) -> Job:
     """tf_cnn_benchmarks of the TensorFlow team: K80 instances and a DGX-1 of P100."""
     found = model(re.sub(r"-(?=\d)", "", row["model"]), TF_CNN)
     per_node = 8 if "GCE" in row["table"] else row.whole("devices_per_node")
-    return Job(found, find_machine(row["device"], per_node=per_node), parallel(row))
+    machine = find_machine(row["device"], per_node=per_node)
+    servers = server_count(row["strategy"], row["model"], row["batch_per_device"], row["devices"])
+    if servers:
+        machine = replace(machine, overrides={**machine.overrides, "strategy.servers.count": servers})
+    return Job(found, machine, parallel(row))
 
 
 def lambda_tf(row: Row, _: Sources) -> Job:
-    """tf_cnn_benchmarks by Lambda, replicated variables."""
+    """tf_cnn_benchmarks by Lambda: variables replicated, or on servers, which that script spreads over the devices by default."""
     if "laptop" in row["device"]:
         raise UnfitError(f"{row['device']}: the clock that its power limit leaves is not stated")
     found = model(row["model"], TF_CNN)
     machine = find_machine(row["device"].removeprefix("Tesla "), fabric=row["interconnect"])
+    if is_served(row["strategy"]):
+        machine = replace(machine, overrides={**machine.overrides, **ON_DEVICES})
+        return Job(found, machine, _framework(row))
     return Job(found, machine, parallel(row))
 
 

@@ -1,0 +1,97 @@
+"""What replicas hold and where they sit, and what a protocol of synchronisation adds to a step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from perfmodel.cost.communication import exchange
+from perfmodel.formulas.roofline import streaming
+from perfmodel.parallel import Group, Message
+from perfmodel.timeline import Part, term
+
+if TYPE_CHECKING:
+    from perfmodel.cost.ports import Ports
+    from perfmodel.parallel import Layout
+    from perfmodel.parallel.messages import Collective
+    from perfmodel.parallel.sharded_state import State
+    from perfmodel.specs import Hardware, Strategy
+    from perfmodel.units import Bytes, Count
+
+KIND = "data parallel"
+"""Of all terms by which replicas agree."""
+
+
+@dataclass(frozen=True, slots=True)
+class Synchronisation:
+    """What replicas exchange, by when it may travel."""
+
+    forward: tuple[Part, ...]
+    """Beside the forward pass of every microbatch."""
+    backward: tuple[Part, ...]
+    """Beside the backward pass of every microbatch."""
+    gradients: tuple[Part, ...]
+    """Beside the last backward pass."""
+    after: tuple[Part, ...]
+    """After it: the other part of the tied weights, the optimiser, the gathering of weights."""
+    exposed: tuple[Part, ...] = ()
+    """In every microbatch, with nothing beside it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replicas:
+    """One device's share of the model, and the job that it is part of."""
+
+    parameters: Count
+    """Of the fullest pipeline stage, on one device."""
+    tied: Count
+    """Of them, those that the first and the last stage share."""
+    units: Count
+    """Layers of a stage: what ZeRO 3 gathers and scatters at a time."""
+    state: State
+    """Bytes for each parameter."""
+    layout: Layout
+    hardware: Hardware
+    strategy: Strategy
+
+    @property
+    def gradient(self) -> Bytes:
+        """Of one device, as it travels."""
+        return self.parameters * self.state.gradient
+
+    @property
+    def weight(self) -> Bytes:
+        """Of one device, in the copy that computes."""
+        return self.parameters * self.state.weight
+
+    def message(self, name: str, collective: Collective, size: Bytes, group: Group, algorithm: str = "fastest") -> Part:
+        """One collective among replicas."""
+        return exchange(Message(name, collective, size, group), self.hardware.network, KIND, algorithm=algorithm)
+
+    def inside_hosts(self, ports: Ports, collective: Collective, size: Bytes) -> tuple[Part, ...]:
+        """Among the devices of each host, and the copy of each one's part from or to the host's memory."""
+        message = self.message(f"{collective} in hosts", collective, size, ports.local)
+        link = self.hardware.host.device_link
+        if link is None:
+            return (message,)
+        part = np.where(np.asarray(ports.hosts) > 1, size / ports.inside, 0.0)
+        copy = term("copies to hosts", streaming, kind=KIND, traffic=part, bandwidth=link, fraction=1.0, launch=0.0)
+        return (message, copy)
+
+    def tied_embedding(self) -> Part:
+        """The gradient of what the first and the last stage share."""
+        layout = self.layout
+        ends = Group((layout.pp > 1) + 1, layout.pipeline.stride * np.maximum(layout.pp - 1, 1))
+        return self.message("tied embedding all-reduce", "all-reduce", self.tied * self.state.gradient, ends)
+
+    def optimizer_step(self, shards: Count = 1) -> Part:
+        """Of one device, which updates one of so many shards."""
+        efficiency = self.hardware.device.efficiency
+        return term(
+            "optimizer step", streaming, kind="optimizer",
+            traffic=self.parameters * (self.state.update_traffic / shards),
+            bandwidth=self.hardware.device.memory.bandwidth,
+            fraction=efficiency.streaming.fraction, launch=efficiency.launch.time,
+        )  # fmt: skip
