@@ -22,6 +22,7 @@ from torch.profiler import ProfilerActivity, profile, schedule
 WARM_UP, LEAST, MOST = 2, 5, 400
 TRACED = 3
 """Steps in a trace."""
+OF_THE_MACHINE = {"host_name", "traceName"}
 QUANTILE = 0.1
 """As of `perfmodel.measuring.clock`: what else runs on the machine only ever adds."""
 
@@ -89,7 +90,7 @@ def _timed(step: Any, clock: Any) -> float:
 
 
 def record(step: Any, path: Path) -> None:
-    """A profiler trace with shapes."""
+    """A profiler trace with shapes, without the names of this machine and its folders."""
     plain = path.with_suffix("")
 
     def save(profiler: profile) -> None:
@@ -100,8 +101,10 @@ def record(step: Any, path: Path) -> None:
         for _ in range(1 + TRACED):
             step()
             profiler.step()
-    path.write_bytes(gzip.compress(plain.read_bytes(), 9, mtime=0))
+    told = json.loads(plain.read_text(encoding="utf-8"))
     plain.unlink()
+    kept = {key: value for key, value in told.items() if key not in OF_THE_MACHINE}
+    path.write_bytes(gzip.compress(json.dumps(kept, separators=(",", ":")).encode(), 9, mtime=0))
 
 
 if __name__ == "__main__":
