@@ -2,7 +2,7 @@
 
 >>> import perfmodel
 >>> sorted(perfmodel.__all__)[:3]
-['InputError', 'PerfModelError', 'calibrate_collectives']
+['InputError', 'PerfModelError', 'bubbles']
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from perfmodel.api import (
+        bubbles,
         calibrate_collectives,
         calibrate_here,
         calibrate_ops,
@@ -21,14 +22,18 @@ if TYPE_CHECKING:
         compare_trace,
         explain,
         list_items,
+        losses,
         operators,
+        plot_pipeline,
         plot_roofline,
         predict,
         report,
         show,
         trace,
         validate,
+        validate_systems,
         validate_tables,
+        write_timeline,
     )
     from perfmodel.errors import InputError, PerfModelError
 
@@ -36,6 +41,7 @@ __version__ = "0.1.0"
 __all__ = [
     "InputError",
     "PerfModelError",
+    "bubbles",
     "calibrate_collectives",
     "calibrate_here",
     "calibrate_ops",
@@ -46,14 +52,18 @@ __all__ = [
     "compare_trace",
     "explain",
     "list_items",
+    "losses",
     "operators",
+    "plot_pipeline",
     "plot_roofline",
     "predict",
     "report",
     "show",
     "trace",
     "validate",
+    "validate_systems",
     "validate_tables",
+    "write_timeline",
 ]
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from perfmodel import prediction as chain
-from perfmodel.errors import InputError, Problem
+from perfmodel.errors import InputError, Place, Problem
 from perfmodel.job import guess_kind, kind_of, load_job
 from perfmodel.library import SPECS, Kind
 from perfmodel.reporting.explain import explain_report
@@ -31,8 +31,30 @@ class Validation:
 
 
 __all__ = [
-    "calibrate_collectives", "calibrate_here", "calibrate_ops", "calibrate_trace", "check", "compare", "compare_reports", "compare_trace", "explain", "list_items", "operators", "plot_roofline", "predict", "report", "show", "trace", "validate", "validate_tables",
-]  # fmt: skip
+    "bubbles",
+    "calibrate_collectives",
+    "calibrate_here",
+    "calibrate_ops",
+    "calibrate_trace",
+    "check",
+    "compare",
+    "compare_reports",
+    "compare_trace",
+    "explain",
+    "list_items",
+    "losses",
+    "operators",
+    "plot_pipeline",
+    "plot_roofline",
+    "predict",
+    "report",
+    "show",
+    "trace",
+    "validate",
+    "validate_systems",
+    "validate_tables",
+    "write_timeline",
+]
 
 
 def predict(
@@ -41,6 +63,10 @@ def predict(
     *,
     strategy: str | Path | None = None,
     sets: Mapping[str, Any] | None = None,
+    stragglers: str | Path | None = None,
+    failures: str | Path | None = None,
+    simulate: int = 0,
+    seed: int = 0,
     **settings: Any,
 ) -> Prediction:
     """Predict one training step.
@@ -50,6 +76,10 @@ def predict(
         hardware: likewise.
         strategy: likewise; by default one device.
         sets: further overrides, {"hardware.network.0.latency": "3 us"}.
+        stragglers: a variation of the library or a YAML file with a section of this name; by default nothing is late.
+        failures: likewise, for goodput and the time of the training.
+        simulate: steps to draw at random beside the closed forms of both.
+        seed: of the random numbers.
         settings: single overrides: devices, tp, pp, vpp, dp, cp, zero, microbatch, batch, seq, precision,
             recompute … as in `perfmodel.job.SETTINGS`.
 
@@ -61,7 +91,16 @@ def predict(
     8
     """
     job = load_job(workload, hardware, strategy, settings, sets)
-    return chain.predict(job.workload, job.hardware, job.strategy)
+    prediction = chain.predict(job.workload, job.hardware, job.strategy)
+    if stragglers is None and failures is None:
+        if simulate:
+            raise InputError([Problem(Place("--simulate"), "", "draws what --stragglers or --failures say; give one")])
+        return prediction
+    from perfmodel.library import find
+    from perfmodel.variation.apply import vary
+
+    files = [None if file is None else find("variations", file) for file in (stragglers, failures)]
+    return vary(prediction, *files, steps=simulate, seed=seed)
 
 
 def report(prediction: Prediction) -> Report:
@@ -76,12 +115,41 @@ def operators(prediction: Prediction) -> Report:
     return operators_report(prediction)
 
 
+def bubbles(prediction: Prediction) -> Report:
+    """A prediction with the free time and the free memory of each pipeline stage."""
+    from perfmodel.reporting.variation import bubbles_report
+
+    return bubbles_report(prediction, prediction_report(prediction))
+
+
+def losses(prediction: Prediction) -> Report:
+    """A prediction with what keeps it from the needed FLOP at the peak: named losses that add up to the step."""
+    from perfmodel.reporting.losses import losses_report
+
+    return losses_report(prediction)
+
+
 def plot_roofline(prediction: Prediction, path: str | Path) -> None:
     """Draw the kernels of a step under the roofline; raises InputError where no picture can be written."""
     from perfmodel.reporting import plots
 
     plots.require_picture(_path(path))
     plots.plot_roofline(prediction, _path(path))
+
+
+def plot_pipeline(prediction: Prediction, path: str | Path) -> None:
+    """Draw the passes of each stage over time; raises InputError where no picture can be written."""
+    from perfmodel.reporting import pipeline_plot, plots
+
+    plots.require_picture(_path(path), "--plot-pipeline")
+    pipeline_plot.plot_pipeline(prediction, _path(path))
+
+
+def write_timeline(prediction: Prediction, path: str | Path) -> None:
+    """Write the step as a trace for Perfetto or Chrome; raises InputError where it cannot be written."""
+    from perfmodel.reporting import timeline
+
+    timeline.write_timeline(prediction, _path(path))
 
 
 def explain(prediction: Prediction, term: str | None = None) -> Report:
@@ -207,6 +275,23 @@ def validate(
     missing = len(loaded) - len(judged)
     passed = not missing and all(one.passed is not False for one in judged)
     return Validation(validation_report(judged, worst, missing=missing), passed)
+
+
+def validate_systems(systems: Sequence[str] = (), *, progress: Callable[[int, int], None] | None = None) -> Validation:
+    """Hold published systems to the figures, oracles and limits that they are checked against.
+
+    Args:
+        systems: names of folders of validation/systems; none is all.
+        progress: told how many are done, of how many.
+
+    Raises InputError with every fault of the files.
+    """
+    from perfmodel.reporting.systems import systems_report
+    from perfmodel.validation.systems.judge import judge_systems
+    from perfmodel.validation.systems.spec import load_systems
+
+    judged = judge_systems(load_systems(systems), progress)
+    return Validation(systems_report(judged), all(one.status != "failed" for one in judged))
 
 
 def validate_tables(

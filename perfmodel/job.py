@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perfmodel.errors import InputError, Place, Problem
-from perfmodel.library import Kind, find, is_file, names
+from perfmodel.library import SPECS, Kind, find, is_file, names
 from perfmodel.specs import Hardware, Strategy, Workload
 from perfmodel.yamlfile import Document, nearest, read
 
@@ -103,12 +103,12 @@ def _find(head: str, name: str | Path | None, overrides: dict[str, tuple[Any, st
 
 def kind_of(name: str | Path) -> Kind:
     """Which kind of item a library name or file is; raises InputError where it is none."""
-    for kind in HEADS.values():
+    for kind in SPECS:
         if str(name) in names(kind):
             return kind
     if is_file(name):
         return guess_kind(read(Path(name))) or "strategies"
-    hint = nearest(str(name), [known for kind in HEADS.values() for known in names(kind)])
+    hint = nearest(str(name), [known for kind in SPECS for known in names(kind)])
     message = f"nothing of this name in the library, and no such YAML file{hint or '; `perfmodel list` shows all'}"
     raise InputError([Problem(Place(str(name)), "", message)])
 
@@ -120,5 +120,7 @@ def guess_kind(source: Document) -> Kind | None:
         "network": "hardware",
         "model": "workloads",
         "training": "workloads",
+        "stragglers": "variations",
+        "failures": "variations",
     }
     return next((kind for key, kind in telling.items() if key in source.data), None)

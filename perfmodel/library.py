@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from perfmodel.errors import InputError, Place, Problem
-from perfmodel.specs import Hardware, Strategy, Workload
+from perfmodel.specs import Hardware, Strategy, Variation, Workload
 from perfmodel.yamlfile import Document, nearest, read
 
 if TYPE_CHECKING:
@@ -15,10 +15,14 @@ if TYPE_CHECKING:
 
     from perfmodel.yamlfile import Spec
 
-Kind = Literal["hardware", "workloads", "strategies"]
+Kind = Literal["hardware", "workloads", "strategies", "variations"]
 
-SPECS: dict[Kind, type[Spec]] = {"hardware": Hardware, "workloads": Workload, "strategies": Strategy}
-SINGULAR: dict[Kind, str] = {"hardware": "hardware", "workloads": "workload", "strategies": "strategy"}
+SPECS: dict[Kind, type[Spec]] = {
+    "hardware": Hardware, "workloads": Workload, "strategies": Strategy, "variations": Variation,
+}  # fmt: skip
+SINGULAR: dict[Kind, str] = {
+    "hardware": "hardware", "workloads": "workload", "strategies": "strategy", "variations": "variation",
+}  # fmt: skip
 
 _PACKAGE = Path(__file__).parent
 _ROOT = _PACKAGE / "library_data" if (_PACKAGE / "library_data").is_dir() else _PACKAGE.parent

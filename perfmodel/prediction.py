@@ -8,17 +8,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfmodel.cost.capacity import Footprint, footprint, stage_parameters
+from perfmodel.cost.capacity import Footprint, footprint, fullest_parameters
 from perfmodel.cost.compute import Processor
 from perfmodel.cost.interval import interval
+from perfmodel.cost.losses import ladder
 from perfmodel.cost.outcome import energy, step_cost
 from perfmodel.cost.passes import Passes
 from perfmodel.graph import expand
 from perfmodel.graph.flops import Convention, model_flops, recomputed_flops
 from perfmodel.parallel import Group, Layout, Message, arrange, divide
 from perfmodel.parallel.sharded_state import state_of
-from perfmodel.schedule import Stage, step
-from perfmodel.sync import Replicas, synchronise
+from perfmodel.schedule import SCHEDULES, Stage, step
+from perfmodel.schedule.replay import Replay, replay
+from perfmodel.sync import Replicas, Synchronisation, synchronise
 from perfmodel.timeline import Part, Repeat, Serial, duration, leaves
 
 if TYPE_CHECKING:
@@ -53,6 +55,10 @@ class Prediction:
     """What one device has of the graph."""
     state: State
     """Bytes for each parameter."""
+    stage: Stage
+    """Passes of one microbatch."""
+    sync: Synchronisation
+    """What replicas exchange."""
     tree: Part
 
     @cached_property
@@ -64,6 +70,15 @@ class Prediction:
     def step_time(self) -> float:
         """Of one optimiser step over the global batch."""
         return float(duration(self.tree))
+
+    @cached_property
+    def replay(self) -> Replay:
+        """The step played pass by pass, every stage with its own time."""
+        return replay(
+            self.stage, self.layout, self.sync, schedule=SCHEDULES[self.strategy.schedule],
+            overlap=self.strategy.gradient_overlap == "backward",
+            slowdown=Processor(self.hardware.device, self.workload.training.precision).slowdown,
+        )  # fmt: skip
 
     @cached_property
     def terms(self) -> tuple[tuple[Term, float, float], ...]:
@@ -84,6 +99,14 @@ class Prediction:
             merged[leaf.kind] = (before + time, seen + exposed)
         return merged
 
+    @cached_property
+    def losses(self) -> dict[str, float]:
+        """What keeps the step from the needed FLOP at the peak, in seconds; with the ideal they add up to the step."""
+        at_peak = self.devices * self.peak
+        tokens = self.graph.tokens is not None
+        average = float(self.graph.flops()) * self._passes / at_peak if tokens else None
+        return ladder(self.terms, ideal=self.flops() / at_peak, average=average, peak=self.peak)
+
     @property
     def bounds(self) -> tuple[float, float]:
         """Lower: messages hide under computing and under those of other kinds, no bubble. Upper: nothing hides."""
@@ -93,7 +116,7 @@ class Prediction:
     @property
     def computing(self) -> float:
         """Time that the fullest device spends in kernels."""
-        idle = (*COMMUNICATION, "bubble", "host")
+        idle = (*COMMUNICATION, "bubble", "host", "stragglers")
         return sum(time for kind, (time, _) in self.kinds.items() if kind not in idle)
 
     @property
@@ -109,7 +132,10 @@ class Prediction:
     @property
     def hardware_flops(self) -> float:
         """FLOP of the step with what recomputation executes again, under full attention."""
-        return self.flops() + float(recomputed_flops(self.graph, self.strategy.recompute)) * self._passes
+        return self.flops() + self._recomputed()
+
+    def _recomputed(self, convention: Convention = "full-attention") -> float:
+        return float(recomputed_flops(self.graph, self.strategy.recompute, convention)) * self._passes
 
     def mfu(self, convention: Convention = "full-attention") -> float:
         """Model FLOP utilisation: share of the devices' peak that goes into needed FLOP."""
@@ -117,8 +143,13 @@ class Prediction:
 
     @property
     def hfu(self) -> float:
-        """Hardware FLOP utilisation: recomputation counts."""
+        """Hardware FLOP utilisation: recomputation counts, under full attention."""
         return self.hardware_flops / (self.step_time * self.devices * self.peak)
+
+    def hfu_by(self, convention: Convention) -> float:
+        """Hardware FLOP utilisation where model and recomputation are counted under a convention."""
+        flops = self.flops(convention) + self._recomputed(convention)
+        return flops / (self.step_time * self.devices * self.peak)
 
     @property
     def samples_per_second(self) -> float:
@@ -214,19 +245,18 @@ def predict_layout(workload: Workload, hardware: Hardware, strategy: Strategy, l
         state.epilogue_traffic,
         strategy.framework,
     )
-    parameters = np.maximum(
-        stage_parameters(share, first=True, last=layout.pp == 1),
-        stage_parameters(share, first=layout.pp == 1, last=True),
-    )
+    parameters = fullest_parameters(share, layout, strategy.schedule)
     sync = synchronise(Replicas(parameters, share.tied, share.layers, state, layout, hardware, strategy))
+    stage = _stage(share, layout, passes, strategy)
     tree = step(
-        _stage(share, layout, passes, strategy),
+        stage,
         layout,
         sync,
         overlap=strategy.gradient_overlap == "backward",
         slowdown=processor.slowdown,
+        schedule=SCHEDULES[strategy.schedule],
     )
-    return Prediction(workload, hardware, strategy, layout, graph, share, state, tree)
+    return Prediction(workload, hardware, strategy, layout, graph, share, state, stage, sync, tree)
 
 
 def _stage(share: Share, layout: Layout, passes: Passes, strategy: Strategy) -> Stage:

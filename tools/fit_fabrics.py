@@ -40,6 +40,8 @@ COSTS = ("setup", "ramp", "ramp_size", "handshake", "eager")
 BORROWED = ("latency", "setup", "ramp", "ramp_size")
 """What kin take of a tier between hosts: their own bandwidth and efficiency stay."""
 
+LENT = re.compile(r"constants of [\w-]+ \([^)]*\);\s*")
+
 
 @dataclass(frozen=True)
 class Made:
@@ -145,11 +147,11 @@ def _borrowed(made: Made, name: str, tiers: list[int]) -> Iterator[WrittenTier]:
     for fit in made.calibration.fits:
         if fit.index in tiers:
             local_tier = local[fit.index]
-            taken = {k: v for k, v in values[fit.index].items() if local_tier.is_local or k in BORROWED}
-            said = tier_statements(fit, made.entry["key"]) | {"status": "assumed", "points": None, "error": None}
-            own = (
-                str(local_tier.note).partition("); ")[2] if "constants of" in local_tier.note else str(local_tier.note)
-            )
+            lent = made.entry.get("lends", values[fit.index] if local_tier.is_local else BORROWED)
+            taken = {k: v for k, v in values[fit.index].items() if k in lent}
+            key = str(local_tier.source) if "lends" in made.entry else made.entry["key"]
+            said = tier_statements(fit, key) | {"status": "assumed", "points": None, "error": None}
+            own = LENT.sub("", str(local_tier.note))
             note = f"constants of {made.entry['on']} ({', '.join(taken)}); {own}"
             yield WrittenTier(fit.index, "", taken, said | {"note": note})
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import importlib
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -90,8 +91,9 @@ def page(judged: list[Judged]) -> str:
 
     report = validation_report(judged, 20)
     kernels = Report(None, (), (operators(),)).render("markdown")
+    messages = importlib.import_module("tools.validation_collectives").collectives()
     studies = Report(None, (), report.sections, report.notes).render("markdown")
-    return f"{INTRO}\n{studies}\n{OPERATORS_INTRO}\n{kernels}"
+    return f"{INTRO}\n{studies}\n{OPERATORS_INTRO}\n{kernels}\n{messages}"
 
 
 def main() -> int:

@@ -184,12 +184,25 @@ def _search(
         return np.asarray(np.log(predicted(rows, changed(network, index, values)) / measured))
 
     start, low, high = (np.log([getattr(c, name) for c in searched]) for name in ("start", "low", "high"))
-    solved = least_squares(residuals, start, bounds=(low, high), loss="soft_l1", f_scale=SOFT)
+    begin = [start]
+    if (flat := _flat(residuals, start, names)) is not None:
+        begin.append(np.where(np.arange(len(names)) == flat, high - 1e-3, start))
+    tried = [least_squares(residuals, x, bounds=(low, high), loss="soft_l1", f_scale=SOFT) for x in begin]
+    solved = min(tried, key=lambda result: float(result.cost))
     found = {c.name: float(f"{np.exp(value):.{c.digits}g}") for c, value in zip(searched, solved.x, strict=True)}
     for most, half in CURVES.items():
         if found.get(most, 1.0) <= 2 * TIER_CONSTANTS[most].low:
             found |= {most: 0.0, half: 0.0}
     return found
+
+
+def _flat(residuals: Callable[[Array], Array], start: Array, names: Sequence[str]) -> int | None:
+    """The efficiency, where it starts so low that another way through the network is always faster."""
+    if "efficiency" not in names:
+        return None
+    index = names.index("efficiency")
+    moved = start + np.where(np.arange(len(names)) == index, 1e-3, 0.0)
+    return index if np.allclose(residuals(start), residuals(moved), rtol=0.0, atol=1e-6) else None
 
 
 def _errors(held: Sequence[Exchange], network: tuple[Tier, ...]) -> dict[str, tuple[int, Errors]]:

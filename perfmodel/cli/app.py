@@ -10,13 +10,26 @@ import typer
 
 from perfmodel.cli.calibrate_here import calibrate
 from perfmodel.cli.compare import compare
-from perfmodel.cli.options import FormatName, HardwareName, JobOptions, OutputFile, WorkloadName, with_job_options
+from perfmodel.cli.options import (
+    FailuresName,
+    FormatName,
+    HardwareName,
+    JobOptions,
+    OutputFile,
+    SeedNumber,
+    SimulatedSteps,
+    StragglersName,
+    WorkloadName,
+    with_job_options,
+)
 from perfmodel.cli.trace import trace
 from perfmodel.cli.writing import write
 
 FAILED, BAD_INPUT, INTERNAL = 1, 2, 70
 TABLES: dict[str, Literal["ops", "collectives"]] = {"ops": "ops", "collectives": "collectives"}
 """Words after `validate` that mean a kind of table, not a study."""
+SYSTEMS = "systems"
+"""Likewise, of the published systems."""
 
 app = typer.Typer(
     no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False, rich_markup_mode=None,
@@ -48,8 +61,13 @@ def _common(
 def predict(
     workload: WorkloadName, hardware: HardwareName, job: JobOptions,
     plot: Annotated[Path | None, typer.Option("--plot", metavar="PNG", help="Draw the kernels under the roofline.")] = None,
+    plot_pipeline: Annotated[Path | None, typer.Option("--plot-pipeline", metavar="PNG", help="Draw the passes of each stage over time.")] = None,
+    timeline: Annotated[Path | None, typer.Option("--timeline", metavar="JSON", help="Write the step as a trace for Perfetto or Chrome.")] = None,
     *,
     ops: Annotated[bool, typer.Option("--ops", help="List the kernels by time, with their place under the roofline.")] = False,
+    bubbles: Annotated[bool, typer.Option("--bubbles", help="List when each pipeline stage is idle, and its free memory.")] = False,
+    losses: Annotated[bool, typer.Option("--losses", help="Say why it is not faster: losses that add up to the step.")] = False,
+    stragglers: StragglersName = None, failures: FailuresName = None, simulate: SimulatedSteps = 0, seed: SeedNumber = 0,
     form: FormatName = "table", output: OutputFile = None,
 ) -> None:  # fmt: skip
     """Predict one training step: time, throughput, MFU, memory per stage, bounds, breakdown.
@@ -58,10 +76,18 @@ def predict(
     """
     from perfmodel import api
 
-    prediction = api.predict(workload, hardware, strategy=job.strategy, sets=job.sets, **job.settings)
+    prediction = api.predict(
+        workload, hardware, strategy=job.strategy, sets=job.sets, stragglers=stragglers, failures=failures,
+        simulate=simulate, seed=seed, **job.settings,
+    )  # fmt: skip
     if plot is not None:
         api.plot_roofline(prediction, plot)
-    write(api.operators(prediction) if ops else api.report(prediction), form, output)
+    if plot_pipeline is not None:
+        api.plot_pipeline(prediction, plot_pipeline)
+    if timeline is not None:
+        api.write_timeline(prediction, timeline)
+    tables = api.operators if ops else api.losses if losses else api.bubbles if bubbles else api.report
+    write(tables(prediction), form, output)
     if not prediction.fits:
         raise typer.Exit(FAILED)
 
@@ -71,12 +97,15 @@ def predict(
 def explain(
     workload: WorkloadName, hardware: HardwareName, job: JobOptions,
     term: Annotated[str | None, typer.Argument(metavar="TERM", help="Only terms whose name contains this.")] = None,
+    stragglers: StragglersName = None,
     form: FormatName = "table", output: OutputFile = None,
 ) -> None:  # fmt: skip
     """Trace each term of a prediction to its equation, its inputs with file and line, and its reference."""
     from perfmodel import api
 
-    prediction = api.predict(workload, hardware, strategy=job.strategy, sets=job.sets, **job.settings)
+    prediction = api.predict(
+        workload, hardware, strategy=job.strategy, sets=job.sets, stragglers=stragglers, **job.settings
+    )
     write(api.explain(prediction, term), form, output)
 
 
@@ -85,10 +114,10 @@ app.command()(compare)
 
 @app.command("list")
 def list_items(
-    kind: Annotated[Literal["hardware", "workloads", "strategies"] | None, typer.Argument(metavar="KIND")] = None,
+    kind: Annotated[Literal["hardware", "workloads", "strategies", "variations"] | None, typer.Argument(metavar="KIND")] = None,
     form: FormatName = "table", output: OutputFile = None,
 ) -> None:  # fmt: skip
-    """List what the library holds: hardware, workloads, strategies."""
+    """List what the library holds: hardware, workloads, strategies, variations."""
     from perfmodel import api
 
     write(api.list_items(kind), form, output)
@@ -128,7 +157,8 @@ def validate(
 ) -> None:  # fmt: skip
     """Predict measured cases, compare, and hold the errors of each study to its budget.
 
-    `validate ops FILE...` and `validate collectives FILE...` compare tables of kernels and of collectives.
+    `validate ops FILE...` and `validate collectives FILE...` compare tables of kernels and of collectives;
+    `validate systems [NAME...]` checks published systems against their figures and limits.
     Exits with 1 where a budget is exceeded.
     """
     from perfmodel import api
@@ -145,7 +175,12 @@ def validate(
         message = "is for tables of ops and collectives; each row of a measurement CSV names its own"
         raise InputError([Problem(Place("--hardware"), "", message)])
     with progress_bar("validating") as progress:
-        result = api.validate(studies or (), progress=progress, update_budgets=update_budgets, plot=plot, worst=worst)
+        if kind == SYSTEMS:
+            result = api.validate_systems(files, progress=progress)
+        else:
+            result = api.validate(
+                studies or (), progress=progress, update_budgets=update_budgets, plot=plot, worst=worst
+            )
     write(result.report, form, output)
     if not result.passed:
         raise typer.Exit(FAILED)

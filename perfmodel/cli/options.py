@@ -34,6 +34,25 @@ OutputFile = Annotated[
 ]
 
 
+StragglersName = Annotated[
+    str | None,
+    typer.Option(
+        "--stragglers", metavar="NAME", help="Library name or YAML file of delays: slow devices, messages, nodes."
+    ),
+]
+FailuresName = Annotated[
+    str | None,
+    typer.Option("--failures", metavar="NAME", help="Library name or YAML file of failures and checkpoints."),
+]
+SimulatedSteps = Annotated[
+    int,
+    typer.Option(
+        "--simulate", metavar="N", min=0, max=10_000_000, help="Draw N steps to check --stragglers and --failures."
+    ),
+]
+SeedNumber = Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Of the random numbers of --simulate.")]
+
+
 def _text(name: str, metavar: str, help_text: str) -> Any:
     return Annotated[str | None, typer.Option(name, metavar=metavar, help=help_text)]
 
@@ -57,7 +76,9 @@ _JOB: dict[str, Any] = {
     "precision": _text("--precision", "NAME", "fp32, tf32, fp16, bf16, fp8 …"),
     "recompute": _text("--recompute", "POLICY", "none, selective or full."),
     "attention": _text("--attention", "KIND", "unfused, flash, flash-2, flash-1 or cudnn."),
-    "schedule": _text("--schedule", "NAME", "1f1b or gpipe."),
+    "schedule": _text(
+        "--schedule", "NAME", "1f1b, gpipe, breadth-first, zero-bubble-h1, -h2 or -v, dual-pipe, pipedream, 3f1b …"
+    ),
     "sync": _text("--sync", "NAME", "all-reduce, parameter-server or peer-to-peer."),
     "servers": _text("--servers", "N", "Parameter servers; default one for each host of workers."),
     "sequence_parallel": Annotated[

@@ -75,7 +75,7 @@ def bare(
 def _chained(network: tuple[Tier, ...], costs: Transport) -> dict[str, Number]:
     inner = route(network, costs.inside)
     return {
-        "hosts": costs.hosts, "inner_bandwidth": inner.bandwidth,
+        "hosts": costs.hosts, "inner_bandwidth": np.minimum(inner.bandwidth, costs.chain),
         "inner_latency": inner.ring_latency, "outer_bandwidth": costs.outer_bandwidth * costs.near,
         "outer_latency": costs.outer_latency,
     }  # fmt: skip

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfmodel.formulas.memory import in_flight_1f1b, sharded
+from perfmodel.cost.in_flight import IN_FLIGHT, weight_versions
+from perfmodel.formulas.memory import sharded
 from perfmodel.graph.ops import Attention
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from perfmodel.parallel import Layout, LocalBlock, Share
     from perfmodel.parallel.sharded_state import State
     from perfmodel.specs import Strategy
+    from perfmodel.specs.strategy import Schedule
     from perfmodel.units import Bytes, Count
 
 
@@ -48,14 +50,21 @@ def footprint(share: Share, state: State, layout: Layout, strategy: Strategy, st
     framework's context.
     """
     first, last = np.asarray(stage) == 0, np.asarray(stage) == layout.pp - 1
-    parameters = stage_parameters(share, first=first, last=last)
     zero, shards = strategy.zero, layout.shard_group
+    if strategy.schedule == "zero-bubble-v":  # the model turns at the last stage, and ends where it begins
+        last = first
+    parameters = stage_parameters(share, first=first, last=last)
+    if strategy.schedule == "dual-pipe":  # the mirrored stage too, of which another device has the second copy
+        parameters = parameters + stage_parameters(share, first=last, last=first)
+        first = last = first | last
+        shards = 2 * shards
+    versions = weight_versions(strategy.schedule, stage, layout.pp, layout.microbatches)
     kept, again = _body_activations(share.body, share.boundary, strategy)
     flights = _in_flight(layout, strategy, stage)
     prologue = sum(b.repeat * b.saved for b in share.prologue)
     head = sum(b.repeat * b.saved for b in share.epilogue)
     return Footprint(
-        weights=sharded(size=parameters * state.weight, ranks=shards, on=zero >= 3),
+        weights=sharded(size=versions * parameters * state.weight, ranks=shards, on=zero >= 3),
         gradients=sharded(size=parameters * state.gradient, ranks=shards, on=zero >= 2),
         optimizer=sharded(size=parameters * state.optimizer, ranks=shards, on=zero >= 1),
         activations=flights * (kept + np.where(first, prologue, 0)),
@@ -73,10 +82,16 @@ def stage_parameters(share: Share, *, first: Count, last: Count) -> Count:
     return body + np.where(first, prologue, 0) + np.where(last, epilogue + copy, 0)
 
 
+def fullest_parameters(share: Share, layout: Layout, schedule: Schedule) -> Count:
+    """Of one device of the stage that has most."""
+    only = np.asarray(layout.pp) == 1
+    begin = stage_parameters(share, first=True, last=only | (schedule == "zero-bubble-v"))
+    end = stage_parameters(share, first=only, last=True)
+    return begin + end if schedule == "dual-pipe" else np.maximum(begin, end)
+
+
 def _in_flight(layout: Layout, strategy: Strategy, stage: Count) -> Count:
-    if strategy.schedule == "gpipe":
-        return layout.microbatches + np.zeros_like(np.asarray(stage, dtype=float))
-    return in_flight_1f1b(stage=stage, stages=layout.pp, chunks=layout.vpp, microbatches=layout.microbatches)
+    return IN_FLIGHT[strategy.schedule](stage, layout.pp, layout.vpp, layout.microbatches)
 
 
 def _body_activations(body: Iterable[LocalBlock], boundary: Bytes, strategy: Strategy) -> tuple[Bytes, Bytes]:

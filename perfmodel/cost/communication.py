@@ -94,9 +94,9 @@ def _inside(network: tuple[Tier, ...], costs: Transport, way: Route) -> Route:
 def _hosts(network: tuple[Tier, ...], costs: Transport, way: Route) -> Inputs:
     inner = _inside(network, costs, way)
     return {
-        "inner_bandwidth": inner.bandwidth, "inner_latency": inner.ring_latency,
+        "inner_bandwidth": np.minimum(inner.bandwidth, costs.chain), "inner_latency": inner.ring_latency,
         "outer_bandwidth": costs.outer_bandwidth * costs.near, "outer_latency": costs.outer_latency,
-        "switch_bandwidth": costs.switch_bandwidth,
+        "switch_bandwidth": costs.switch_bandwidth, "between_two": costs.between_two,
     }  # fmt: skip
 
 

@@ -60,6 +60,21 @@ class Transport:
         return _pick([0.0, *reducing], self.local)
 
     @property
+    def chain(self) -> BytesPerSecond:
+        """The most that a tree's chain of ranks reaches inside the host."""
+        most = [tier.bandwidth * tier.chain if tier.chain else float("inf") for tier in self.network]
+        return _pick([float("inf"), *most], self.local)
+
+    @property
+    def between_two(self) -> Count:
+        """How often a tree's data pass the network between two hosts: once where links of their own join the ranks of a host.
+
+        NCCL lets a tree between two hosts run its links inside them twice as fast as the cards; ranks that reach the cards
+        and each other through one PCIe tree leave no room for that, and a ring is taken.
+        """
+        return _pick([1, *(2 if tier.topology == "pcie-tree" else 1 for tier in self.network)], self.local)
+
+    @property
     def outer_bandwidth(self) -> BytesPerSecond:
         """Of one rank to other hosts; 1 where the group stays in one."""
         narrowest = float("inf")

@@ -48,7 +48,7 @@ def _hops(hosts: Count) -> Number:
 def all_reduce(
     *, size: Bytes, ranks: Count, bandwidth: BytesPerSecond, latency: Seconds, hosts: Count,
     inner_bandwidth: BytesPerSecond, inner_latency: Seconds, outer_bandwidth: BytesPerSecond, outer_latency: Seconds,
-    switch_bandwidth: BytesPerSecond, setup: Seconds, ramp: Seconds, ramp_size: Bytes,
+    switch_bandwidth: BytesPerSecond, between_two: Count, setup: Seconds, ramp: Seconds, ramp_size: Bytes,
 ) -> Seconds:  # fmt: skip
     r"""The fastest of ring, tree of hosts, and reduction in the switch, with the library's start.
 
@@ -56,8 +56,9 @@ def all_reduce(
         T = \min\left(T_\text{ring} + S(\max(H - 1, 1)),\; T_\text{tree} + S(\log_2 H),\; t_0 + h + \frac{n}{B_s}\right),
         \qquad S(f) = t_0 + f h \frac{w}{w + f g}, \quad w = 2 \frac{p - 1}{p} n, \quad T = 0 \text{ for } p = 1
 
-    Each host of a ring and each level of a tree fills its own buffers. On two hosts the halves of both trees would pass
-    the network once only; NCCL counts on that where the trees end in switches that reduce, and takes the ring elsewhere.
+    Each host of a ring and each level of a tree fills its own buffers. On two hosts each tree has its root in one and its
+    only leaf in the other, so that all data pass the network once in each direction, half as often as around a ring; ``between_two``
+    says whether the library comes to that.
 
     Args:
         size: n, the message on each rank.
@@ -70,6 +71,7 @@ def all_reduce(
         outer_bandwidth: B_o, of a host to the network.
         outer_latency: α_o, of one step between hosts.
         switch_bandwidth: B_s, of one rank into a switch of its host that reduces; 0 where none does.
+        between_two: c, how often a tree's data pass the network between two hosts: 1 or 2 (B_o / c then stands for B_o).
         setup: t_0, of starting the kernel and meeting the other ranks.
         ramp: h, what large messages lose to the filling of buffers, there and back.
         ramp_size: g, at which half of it is lost.
@@ -81,7 +83,7 @@ def all_reduce(
 
     >>> host = dict(hosts=1, inner_bandwidth=1e9, inner_latency=0.0, outer_bandwidth=1e9, outer_latency=0.0)
     >>> time = all_reduce(size=8e9, ranks=8, bandwidth=100e9, latency=0.0, switch_bandwidth=0.0,
-    ...                   setup=0.0, ramp=0.0, ramp_size=0.0, **host)
+    ...                   between_two=1, setup=0.0, ramp=0.0, ramp_size=0.0, **host)
     >>> round(float(time), 12)
     0.14
     """
@@ -91,11 +93,11 @@ def all_reduce(
         size=size, ranks=ranks, bandwidth=bandwidth, latency=latency
     )
     reduces = np.asarray(switch_bandwidth) > 0
-    once = reduces | (np.asarray(hosts) > 2)
+    often = np.where(np.asarray(hosts) > 2, 1, between_two)
     tree = startup(fills=np.maximum(np.log2(hosts), 1), **start) + chained_tree_all_reduce(
         size=size, ranks=ranks, hosts=hosts, inner_latency=inner_latency, outer_latency=outer_latency,
         inner_bandwidth=np.maximum(inner_bandwidth, 2 * np.asarray(switch_bandwidth)),
-        outer_bandwidth=np.where(once, outer_bandwidth, np.asarray(outer_bandwidth) / 2),
+        outer_bandwidth=outer_bandwidth / often,
     )  # fmt: skip
     switch = setup + in_network_all_reduce(
         size=size, ranks=ranks, bandwidth=np.where(reduces, switch_bandwidth, 1.0), latency=ramp

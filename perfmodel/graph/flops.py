@@ -33,12 +33,23 @@ def model_flops(graph: Graph, convention: Convention = "full-attention") -> Flop
     return 3 * sum(block.repeat * sum(_forward(op, causal=causal) for op in block.ops) for block in graph.blocks())
 
 
-def recomputed_flops(graph: Graph, recompute: str) -> Flop:
-    """FLOP of the forward passes that a recomputation policy executes again, under full attention."""
+def recomputed_flops(graph: Graph, recompute: str, convention: Convention = "full-attention") -> Flop:
+    """FLOP of the forward passes that a recomputation policy executes again.
+
+    Args:
+        graph: unsharded.
+        recompute: none, selective or full.
+        convention: as in `model_flops`; under 6nd a layer executed again counts 2 x its parameters x tokens, and
+            attention nothing.
+    """
     if recompute == "none":
         return 0.0
+    if convention == "6nd" and graph.tokens is not None:
+        layers = sum(block.repeat * block.parameters for block in graph.body)
+        return 2 * layers * graph.tokens if recompute == "full" else 0.0
+    causal = convention == "causal"
     return sum(
-        block.repeat * sum(_forward(op, causal=False) for op in block.ops if recompute == "full" or is_unfused(op))
+        block.repeat * sum(_forward(op, causal=causal) for op in block.ops if recompute == "full" or is_unfused(op))
         for block in graph.body
     )
 

@@ -26,6 +26,14 @@ if TYPE_CHECKING:
     from perfmodel.units import Count
 
 
+CHUNKED = ("1f1b", "breadth-first", "zero-bubble-v")
+"""Schedules with several chunks on a stage."""
+LEAST_MICROBATCHES = {"zero-bubble-h1": 1, "zero-bubble-h2": 2, "zero-bubble-v": 2, "dual-pipe": 2}
+"""For each stage, that a schedule needs to keep all stages busy; zero-bubble-h2 and -v one less."""
+UNSHARDED = ("pipedream", "pipedream-2bw")
+"""Schedules with several versions of the weights."""
+
+
 @dataclass(frozen=True, slots=True)
 class Group:
     """Ranks that communicate: ``size`` of them, ``stride`` apart.
@@ -242,13 +250,30 @@ class _Rules:
             )
         if s.vpp > 1 and s.pp == 1:
             yield self.problem("vpp", "virtual stages need a pipeline; raise pp above 1 or leave vpp at 1")
-        if s.vpp > 1 and s.schedule != "1f1b":
+        yield from self.schedule_rules(self.workload.training.batch // (replicas(s) * s.microbatch or 1))
+
+    def schedule_rules(self, microbatches: int) -> Iterator[Problem]:
+        s = self.strategy
+        if s.schedule == "zero-bubble-v" and s.vpp != 2:
+            yield self.problem("vpp", f"zero-bubble-v has two chunks on each stage; give vpp 2, not {s.vpp}")
+        elif s.vpp > 1 and s.schedule not in CHUNKED:
             yield self.problem("vpp", f"{s.schedule} has no virtual stages; take schedule 1f1b or leave vpp at 1")
-        microbatches = self.workload.training.batch // (replicas(s) * s.microbatch or 1)
-        if s.vpp > 1 and s.pp > 1 and microbatches % s.pp:
+        if s.schedule == "1f1b" and s.vpp > 1 and s.pp > 1 and microbatches % s.pp:
             yield self.problem(
                 "vpp", f"interleaving needs microbatches ({microbatches}) in multiples of the {s.pp} stages"
             )
+        needed = LEAST_MICROBATCHES.get(s.schedule, 0) * s.pp - (s.schedule in {"zero-bubble-h2", "zero-bubble-v"})
+        if s.pp > 1 and microbatches < needed:
+            yield self.problem(
+                "schedule",
+                f"{s.schedule} needs {needed} microbatches with {s.pp} stages, not {microbatches}; raise batch, or lower pp or microbatch",
+            )
+        if s.schedule == "dual-pipe" and (s.pp % 2 or microbatches % 2):
+            yield self.problem(
+                "schedule", f"dual-pipe needs even numbers of stages and microbatches, not {s.pp} and {microbatches}"
+            )
+        if s.schedule in UNSHARDED and s.zero > 1:
+            yield self.problem("zero", f"{s.schedule} keeps several versions of the weights; leave zero at 0 or 1")
 
     def tensor_rules(self, model: Transformer) -> Iterator[Problem]:
         s = self.strategy

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from perfmodel.cost.losses import LADDER
 from perfmodel.errors import InputError, Place, Problem
 from perfmodel.reporting.report import Report, Section, flat
 from perfmodel.reporting.text import count, quantity, rate, share
@@ -88,10 +89,23 @@ def reports_report(files: Sequence[Path]) -> Report:
     header = ("term", *names, *(f"{name} - {names[0]}" for name in others))
     cells = tuple(_signed_cells(row, names) for row in _shown(rows, names))
     tables = [Section("Exposed time by term", header, cells, frozenset(range(1, len(header))), frozenset({0}))]
+    if all("losses" in report for report in reports):
+        splits = _split(names, [report["losses"] for report in reports])
+        record["losses"] = splits
+        rows += [{**row, "name": f"loss: {row['name']}"} for row in splits]
+        shown = tuple(_signed_cells(row, names) for row in splits)
+        tables.append(Section("Losses", ("loss", *header[1:]), shown, frozenset(range(1, len(header))), frozenset({0})))
     if record["differing"]:
         wide = tuple((row["path"], *map(str, row["values"])) for row in _differing(reports))
         tables.append(Section("What differs", ("", *names), wide))
     return Report(record, rows, tuple(tables))
+
+
+def _split(names: Sequence[str], losses: Sequence[dict[str, float]]) -> list[dict[str, Any]]:
+    """Losses by name, with the differences to the first, which add up to that of the step."""
+    known = dict.fromkeys(name for own in losses for name in own)
+    order = [*(name for name in LADDER if name in known), *(name for name in known if name not in LADDER)]
+    return [_term(name, names, [float(own.get(name, 0.0)) for own in losses]) for name in order]
 
 
 def _change(exposed: Sequence[dict[str, float]], name: str) -> float:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 WORDS = ("note", "description")
 """Prose of a file; its table shows values, its JSON everything."""
-HEADING = {"hardware": "Hardware", "workloads": "Workloads", "strategies": "Strategies"}
+HEADING = {"hardware": "Hardware", "workloads": "Workloads", "strategies": "Strategies", "variations": "Variations"}
 
 
 def list_report(kinds: Sequence[Kind]) -> Report:

@@ -25,7 +25,7 @@ MARKERS = "os^Dv"
 FORMATS = (".png", ".svg", ".pdf")
 
 
-def require_picture(path: Path) -> None:
+def require_picture(path: Path, option: str = "--plot") -> None:
     """Raise InputError for a file that no picture can be written to, before the work that it would show."""
     message = ""
     if path.suffix.lower() not in FORMATS:
@@ -33,7 +33,7 @@ def require_picture(path: Path) -> None:
     elif path.is_dir() or not path.parent.is_dir():
         message = "cannot be written: is a directory" if path.is_dir() else "cannot be written: no such directory"
     if message:
-        raise InputError([Problem(Place("--plot"), str(path), message)])
+        raise InputError([Problem(Place(option), str(path), message)])
 
 
 def plot_roofline(prediction: Prediction, path: Path, most: int = 8) -> None:

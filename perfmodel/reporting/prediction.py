@@ -10,10 +10,13 @@ import numpy as np
 from perfmodel.graph.flops import CONVENTIONS
 from perfmodel.reporting.report import Report, Section, flat
 from perfmodel.reporting.text import count, quantity, rate, share
+from perfmodel.reporting.variation import variation_record, variation_sections
+from perfmodel.variation.varied import Varied
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
+    from perfmodel.graph.flops import Convention
     from perfmodel.prediction import Prediction
 
 SCHEMA = 1
@@ -23,7 +26,9 @@ def prediction_report(prediction: Prediction) -> Report:
     """Everything that `predict` says of one step."""
     made = record(prediction)
     row = {key: value for key, value in flat(made).items() if key != "schema"}
-    sections = (_result(prediction), _breakdown(prediction), _memory(prediction))
+    sections: tuple[Section, ...] = (_result(prediction), _breakdown(prediction), _memory(prediction))
+    if isinstance(prediction, Varied):
+        sections = (*sections, *variation_sections(prediction))
     return Report(made, [row], sections, tuple(f"warning: {w}" for w in made["warnings"]))
 
 
@@ -48,6 +53,8 @@ def record(prediction: Prediction) -> dict[str, Any]:
         "mfu": p.mfu(),
         "hfu": p.hfu,
         "mfu_by_convention": {name: p.mfu(name) for name in CONVENTIONS},
+        "hfu_by_convention": {name: p.hfu_by(name) for name in CONVENTIONS},
+        "flops_by_convention": {**{name: p.flops(name) for name in CONVENTIONS}, "hardware": p.hardware_flops},
         "memory": {
             "peak": p.memory_peak,
             "capacity": float(p.hardware.device.memory.capacity),
@@ -59,7 +66,9 @@ def record(prediction: Prediction) -> dict[str, Any]:
         "cost_per_step": p.cost,
         "energy_per_step": p.energy,
         "parameters": float(p.graph.parameters),
+        "losses": p.losses,
         "breakdown": list(_breakdown_by_name(p).values()),
+        **(variation_record(p) if isinstance(p, Varied) else {}),
         "warnings": list(warnings(p)),
     }
 
@@ -135,8 +144,8 @@ def _result(p: Prediction) -> Section:
         ("bounds", f"{quantity(lower, 's')} if all messages hid, {quantity(upper, 's')} if none did"),
         ("throughput", _throughput(p, devices)),
         ("model FLOP/s", f"{quantity(p.flops() / (p.step_time * devices), 'FLOP/s')} per device"),
-        ("MFU", _mfu(p)),
-        ("HFU", f"{share(p.hfu)} (full-attention, recomputation counted)"),
+        ("MFU", _utilisation(p, p.mfu(), p.mfu)),
+        ("HFU", f"{_utilisation(p, p.hfu, p.hfu_by)}; recomputation counted"),
         ("memory", f"{quantity(p.memory_peak, 'B')} of {quantity(p.hardware.device.memory.capacity, 'B')}: {'fits' if p.fits else 'DOES NOT FIT'}"),
     ]  # fmt: skip
     if p.cost is not None:
@@ -146,11 +155,11 @@ def _result(p: Prediction) -> Section:
     return Section(f"{p.workload.name} on {p.hardware.name}", ("", ""), tuple(rows))
 
 
-def _mfu(p: Prediction) -> str:
+def _utilisation(p: Prediction, plain: float, by: Callable[[Convention], float]) -> str:
     """Under each convention; models without tokens have but one."""
     if p.tokens_per_step is None:
-        return share(p.mfu())
-    return ", ".join(f"{share(p.mfu(name))} ({name})" for name in CONVENTIONS)
+        return share(plain)
+    return ", ".join(f"{share(by(name))} ({name})" for name in CONVENTIONS)
 
 
 def _throughput(p: Prediction, devices: int) -> str:

@@ -1,78 +1,50 @@
-"""1F1B, plain and interleaved, and GPipe: the same bubble, other memory.
+"""1F1B: as few forward passes as fill the pipeline, then one backward, one forward; plain, or interleaved over chunks.
 
-A step is the microbatches of the fullest stage one after the other, the bubble in which it waits for
-the pipeline to fill and drain, and what follows the last backward pass. What only one stage has
-(embedding, head) slows every microbatch where it is the larger of the two, else it costs once.
+With several chunks on a stage microbatches pass in groups of as many as there are stages, each group through the first
+chunk, then through the next, as in Megatron-LM.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from perfmodel.formulas.pipeline import one_f_one_b_bubble
-from perfmodel.timeline import Overlap, Part, Repeat, Serial, duration, term
+from perfmodel.schedule.gpipe import bubble
+from perfmodel.schedule.passes import arranged, forward_pass, whole_backward
 
 if TYPE_CHECKING:
-    from perfmodel.parallel import Layout
-    from perfmodel.sync import Synchronisation
-    from perfmodel.units import Count, Number
+    from collections.abc import Iterator
+
+    from perfmodel.schedule.passes import Order, Slot
+
+__all__ = ["bubble", "order"]
 
 
-@dataclass(frozen=True, slots=True)
-class Stage:
-    """One microbatch's passes through the parts of the model."""
-
-    body_forward: Part
-    body_backward: Part
-    prologue: Part
-    """Forward and backward."""
-    epilogue: Part
-    sends: tuple[Part, ...]
-    """To and from the neighbouring stages, forward and backward."""
+def order(stages: int, chunks: int, microbatches: int) -> Order:
+    """Passes of each stage; with several chunks microbatches in multiples of the stages."""
+    return arranged(_stage(stage, stages, chunks, microbatches) for stage in range(stages))
 
 
-def step(stage: Stage, layout: Layout, sync: Synchronisation, *, overlap: bool, slowdown: Number) -> Serial:
-    """The tree of time of one step.
-
-    Args:
-        stage: passes of one microbatch.
-        layout: degrees.
-        sync: gradients and update.
-        overlap: gradients travel beside the last backward pass.
-        slowdown: of computing and of messages that run at the same time.
-    """
-    forward = beside("forward", stage.body_forward, sync.forward, slowdown)
-    backward = beside("backward", stage.body_backward, sync.backward, slowdown)
-    body = Serial("microbatch", (forward, backward, *sync.exposed, *stage.sends))
-    microbatches = layout.microbatches
-    first, last = duration(stage.prologue), duration(stage.epilogue)
-    alone, first_larger = np.asarray(layout.pp) == 1, np.asarray(first) >= last
-    bubble = term(
-        "pipeline bubble", one_f_one_b_bubble, kind="bubble",
-        microbatch=duration(body), stages=layout.pp, chunks=layout.vpp,
-    )  # fmt: skip
-    hidden = sync.gradients if overlap else ()
-    return Serial("step", (
-        Repeat("microbatches", body, microbatches - 1),
-        forward,
-        beside("last backward", backward, hidden, slowdown),
-        *sync.exposed,
-        *stage.sends,
-        *(() if overlap else sync.gradients),
-        Repeat("embedding", stage.prologue, _times(alone | first_larger, microbatches)),
-        Repeat("head", stage.epilogue, _times(alone | ~first_larger, microbatches)),
-        bubble,
-        *sync.after,
-    ))  # fmt: skip
+def _stage(stage: int, stages: int, chunks: int, microbatches: int) -> Iterator[Slot]:
+    total = microbatches * chunks
+    fill = min(total, _warm_up(stages - stage - 1, stages, chunks))
+    for k in range(fill + total):
+        if k < total:
+            microbatch, chunk = place(k, stages, chunks)
+            yield forward_pass(microbatch, chunk * stages + stage)
+        if k >= fill:
+            microbatch, chunk = place(k - fill, stages, chunks)
+            yield whole_backward(microbatch, (chunks - 1 - chunk) * stages + stage)
 
 
-def beside(name: str, part: Part, messages: tuple[Part, ...], slowdown: Number) -> Part:
-    """``part`` with messages that travel at the same time, one after the other."""
-    return Overlap(name, (part, Serial(f"{name} messages", messages)), slowdown) if messages else part
+def _warm_up(after: int, stages: int, chunks: int) -> int:
+    """Forward passes before the first pair; ``after`` are the stages that follow."""
+    return after if chunks == 1 else 2 * after + (chunks - 1) * stages
 
 
-def _times(every: Count, microbatches: Count) -> Count:
-    return np.where(every, microbatches, 1)
+def place(k: int, stages: int, chunks: int) -> tuple[int, int]:
+    """Microbatch and chunk of the k-th forward pass of a stage."""
+    if chunks == 1:
+        return k, 0
+    group, within = divmod(k, stages * chunks)
+    chunk, inside = divmod(within, stages)
+    return group * stages + inside, chunk

@@ -2,6 +2,7 @@
 
 from perfmodel.specs.hardware import Hardware
 from perfmodel.specs.strategy import Strategy
+from perfmodel.specs.variation import Variation
 from perfmodel.specs.workload import Workload
 
-__all__ = ["Hardware", "Strategy", "Workload"]
+__all__ = ["Hardware", "Strategy", "Variation", "Workload"]

@@ -44,6 +44,8 @@ class Transport(Group):
     """The message that waits half as long."""
     direct: Share | None = None
     """Efficiency of messages between pairs, as an all-to-all sends them; None is that of a ring."""
+    chain: Share | None = None
+    """Most of the bandwidth that the chain of a tree reaches in a host; None is what a ring reaches."""
     in_network: Share | None = None
     """Of the bandwidth, reached by all-reduces inside the switch (NVLink SHARP); None where it does not reduce."""
 

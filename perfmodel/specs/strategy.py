@@ -19,7 +19,13 @@ Degree = Annotated[Integer, Field(ge=1)]
 Recompute = Annotated[Literal["none", "selective", "full"], KeepOrigin]
 Attention = Annotated[Literal["unfused", "flash", "flash-2", "flash-1", "cudnn"], KeepOrigin]
 Grain = Literal["primitive", "separate", "chains", "merged"]
-Schedule = Annotated[Literal["1f1b", "gpipe"], KeepOrigin]
+Schedule = Annotated[
+    Literal[
+        "1f1b", "gpipe", "breadth-first", "zero-bubble-h1", "zero-bubble-h2", "zero-bubble-v", "dual-pipe", "pipedream",
+        "pipedream-2bw", "decoupled-backward", "3f1b",
+    ],
+    KeepOrigin,
+]  # fmt: skip
 Sync = Literal["all-reduce", "parameter-server", "peer-to-peer"]
 Overlap = Literal["none", "backward"]
 Algorithm = Literal[

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from perfmodel.sync import all_reduce, parameter_server, peer_to_peer
@@ -24,4 +25,7 @@ __all__ = ["PROTOCOLS", "Replicas", "Synchronisation", "synchronise"]
 
 def synchronise(replicas: Replicas) -> Synchronisation:
     """What the protocol that the strategy names adds to a step."""
-    return PROTOCOLS[replicas.strategy.sync](replicas)
+    made = PROTOCOLS[replicas.strategy.sync](replicas)
+    if replicas.strategy.schedule == "dual-pipe":
+        return replace(made, gradients=(replicas.mirrored(), *made.gradients))
+    return made

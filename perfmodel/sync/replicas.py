@@ -83,8 +83,15 @@ class Replicas:
     def tied_embedding(self) -> Part:
         """The gradient of what the first and the last stage share."""
         layout = self.layout
-        ends = Group((layout.pp > 1) + 1, layout.pipeline.stride * np.maximum(layout.pp - 1, 1))
+        apart = (layout.pp > 1) * (self.strategy.schedule not in {"zero-bubble-v", "dual-pipe"})
+        ends = Group(apart + 1, layout.pipeline.stride * np.maximum(layout.pp - 1, 1))
         return self.message("tied embedding all-reduce", "all-reduce", self.tied * self.state.gradient, ends)
+
+    def mirrored(self) -> Part:
+        """The gradient of all that a device holds, with the device that has the second copy of its stages."""
+        layout = self.layout
+        pair = Group(2, layout.pipeline.stride * np.maximum(layout.pp - 1, 1))
+        return self.message("mirrored stage all-reduce", "all-reduce", self.gradient, pair)
 
     def optimizer_step(self, shards: Count = 1) -> Part:
         """Of one device, which updates one of so many shards."""

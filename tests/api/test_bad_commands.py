@@ -108,7 +108,7 @@ CASES: list[tuple[list[str], list[str]]] = [
     ([*GPT, "--format", "xml"], [f"perfmodel: Invalid value for '--format': 'xml' is not one of {FORMATS}; see perfmodel predict --help"]),
     (
         ["list", "machines"],
-        ["perfmodel: Invalid value for 'KIND': 'machines' is not one of 'hardware', 'workloads', 'strategies'; see perfmodel list --help"],
+        ["perfmodel: Invalid value for 'KIND': 'machines' is not one of 'hardware', 'workloads', 'strategies', 'variations'; see perfmodel list --help"],
     ),
     ([*GPT, "--output", "nowhere/report.json"], ["--output: nowhere/report.json: there is no folder nowhere"]),
 ]  # fmt: skip

@@ -20,10 +20,12 @@ RENAMED = {"list": "list_items"}
 PRESENTATION = {"report"}
 """Functions that the option --format stands for."""
 VARIANTS = {
-    "validate_tables": "validate", "operators": "predict", "plot_roofline": "predict", "compare_reports": "compare",
-    "compare_trace": "trace",
+    "bubbles": "predict", "losses": "predict", "operators": "predict", "plot_pipeline": "predict", "plot_roofline": "predict",
+    "write_timeline": "predict",
+    "compare_reports": "compare", "compare_trace": "trace",
+    "validate_systems": "validate", "validate_tables": "validate",
 }  # fmt: skip
-"""`validate ops` and `validate collectives`, `predict --ops` and `--plot`, `compare` of JSON files, `trace --against`."""
+"""What an option (`predict --ops`) or another kind of argument (`validate ops`, `compare` of JSON files and traces) asks for."""
 ROOT = Path(__file__).parents[2]
 
 

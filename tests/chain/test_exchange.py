@@ -67,6 +67,25 @@ def test_large_all_reduces_reach_what_the_slowest_tier_carries(ranks: int) -> No
     assert float(time("all-reduce", 1e15, ranks, machine)) == pytest.approx(bound, rel=1e-3)
 
 
+def test_two_hosts_pass_the_network_once_where_their_ranks_have_links_of_their_own() -> None:
+    """Two p4de reached 78 GB/s of bus bandwidth over cards of 50 GB/s; PCIe boxes stay with the ring."""
+    efa, pcie = find("hardware", "aws-p4de-24xlarge"), find("hardware", "pcie-4gpu-10gbe")
+    for machine, devices, often in ((efa, 8, 1.0), (pcie, 4, 2 * 7 / 8)):
+        cards = machine.network[-1].bandwidth * machine.network[-1].efficiency * devices
+        assert float(time("all-reduce", 1e13, 2 * devices, machine)) == pytest.approx(often * 1e13 / cards, rel=1e-2)
+
+
+def test_the_chain_of_a_tree_may_be_slower_than_a_ring() -> None:
+    machine = find("hardware", "dgx-a100-80gb")
+    tier = machine.network[0]
+    assert tier.chain is not None
+    slow = machine.network[0].model_copy(update={"chain": 0.01})
+    wide = machine.network[1].model_copy(update={"bandwidth": 1e12})
+    changed = machine.model_copy(update={"network": (slow, wide)})
+    tree = float(time("all-reduce", 1e13, 16, changed, algorithm="chained-tree"))
+    assert float(time("all-reduce", 1e13, 16, changed)) < tree
+
+
 @given(size=SIZES, ranks=st.sampled_from([2, 8, 16, 64, 512, 4096]))
 def test_the_library_is_never_slower_than_the_flat_ring(size: float, ranks: int) -> None:
     machine = find("hardware", "dgx-h100")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -44,7 +45,7 @@ def test_heads_of_no_whole_16_bytes_lose_the_matrix_units(head_dim: int, aligned
     assert {k.aligned for k in gemms} == {aligned}
 
 
-def step(workload: str, hardware: str, strategy: str, *, sets: dict[str, str], **settings: object) -> float:
+def step(workload: str, hardware: str, strategy: str, *, sets: dict[str, str], **settings: Any) -> float:
     return perfmodel.predict(workload, hardware, strategy=strategy, sets=sets, **settings).step_time
 
 

@@ -24,7 +24,7 @@ START = {"setup": 5e-6, "ramp": 30e-6, "ramp_size": 5e6}
 PAIR = {"setup": 5e-6, "handshake": 6e-6, "eager": 3e4}
 HOST: dict[str, Any] = {
     "hosts": 1, "inner_bandwidth": 300e9, "inner_latency": 1e-6, "outer_bandwidth": 1.0, "outer_latency": 0.0,
-    "switch_bandwidth": 0.0,
+    "switch_bandwidth": 0.0, "between_two": 1,
 }  # fmt: skip
 CLUSTER = HOST | {"outer_bandwidth": 300e9, "outer_latency": 8e-6}
 SIZES = st.floats(1.0, 1e12)
@@ -88,6 +88,13 @@ def test_small_messages_of_many_hosts_take_the_tree_and_each_level_fills_its_buf
     }
     two, sixteen = (reduced(1e9, 8 * hosts, **(CLUSTER | quick | {"hosts": hosts})) for hosts in (2, 16))
     assert sixteen - two == pytest.approx(3 * 30e-6, rel=0.05)
+
+
+@pytest.mark.parametrize(("hosts", "ratio"), [(2, 2.0), (3, 1.0), (16, 1.0)])
+def test_only_between_two_hosts_can_a_tree_pass_the_network_twice(hosts: int, ratio: float) -> None:
+    slow = CLUSTER | {"hosts": hosts, "bandwidth": 1.0, "outer_bandwidth": 10e9}
+    once, twice = (reduced(1e13, 8 * hosts, **(slow | {"between_two": often})) for often in (1, 2))
+    assert twice / once == pytest.approx(ratio, rel=1e-3)
 
 
 def test_a_switch_that_reduces_passes_the_message_once() -> None:

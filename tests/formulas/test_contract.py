@@ -42,10 +42,22 @@ SWITCHES = {"on", "closed"}
 HALVES = {"ramp_size", "eager"}
 """Sizes at which half of something is reached: the larger, the later."""
 CONSTANTS = {"tile_balance", "depth_half", "softmax_width"}
-TILES = {"tile_rows", "tile_columns"}
+TILES = {"tile_rows", "tile_columns", "times", "weights"}
 """Have an axis of their own, the last."""
+RANGES = {
+    "probability": (0.001, 0.999), "sigma": (0.01, 2.0), "shape": (0.5, 20.0), "tail": (1.5, 20.0),
+    "rate": (1e-6, 1e-4), "interval": (1e2, 1e4), "write": (1.0, 1e3), "restart": (1.0, 1e3),
+}  # fmt: skip
+"""Of what has no meaning elsewhere: parameters of distributions, times of failures and checkpoints beside one another."""
+EITHER_WAY = {
+    ("normal_kth", "deviation"), ("failure_rate", "device_mtbf"), ("failure_rate", "node_mtbf"), ("daly_interval", "write"),
+    ("checkpointed_time", "interval"), ("checkpointed_deviation", "interval"), ("waiting_share", "mean"),
+}  # fmt: skip
+"""Arguments with a dimension whose growth may make a result smaller."""
 COUNTS_FLOP = {"tiled_matmul", "tiled_compute", "split_product", "flash_attention"}
 """Its 2 m n k FLOP are made of counts, so that the unit FLOP cannot be rescaled."""
+FILLERS = {"forward", "backward", "weight", "together"}
+"""Passes that make a pipeline wait and fill its bubbles: idle time may go either way with them."""
 
 
 def units_of(formula: Formula) -> dict[str, str]:
@@ -62,6 +74,8 @@ def domain(name: str, unit: str) -> st.SearchStrategy[Any]:
     """Orders of magnitude for what has a dimension, so that each branch of a maximum is seen."""
     if name in SWITCHES:
         return st.integers(0, 1)
+    if name in RANGES:
+        return st.floats(*RANGES[name])
     if name in SHARES:
         return st.floats(0.01, 1.0)
     if unit != "1" or name in CONSTANTS:
@@ -155,6 +169,8 @@ def direction(name: str, unit: str) -> int:
     """1 where the result may only grow with this argument, -1 where it may only fall, 0 where neither."""
     if unit in {"B/s", "FLOP/s"} or name in SHARES | HALVES:
         return -1
+    if name in FILLERS:
+        return 0
     return int(unit in {"B", "FLOP", "s", "W", "J"} or name in {"rows", "columns", "depth", "count", "devices"})
 
 
@@ -169,7 +185,7 @@ def test_moves_the_right_way(formula: Formula, data: st.DataObject, factor: floa
     before = formula(**inputs)
     for name, value in inputs.items():
         sign = direction(name, named[name]) * (-1 if named["return"] == "B/s" else 1)
-        if not sign:
+        if not sign or (formula.__name__, name) in EITHER_WAY:
             continue
         if formula.__name__ == "step_energy" and name == "idle":
             continue  # stays below the active power

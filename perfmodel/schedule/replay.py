@@ -1,0 +1,158 @@
+"""A predicted step played pass by pass: stages with what only the ends have, sends, exchange, update.
+
+The closed form of a step takes stages as equal and adds what only one stage has; the replay gives each its own time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from perfmodel.schedule.parts import weight_gradients
+from perfmodel.schedule.simulate import Simulation, Times
+from perfmodel.schedule.step import Microbatch, beside
+from perfmodel.timeline import Part, Serial, duration
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from perfmodel.parallel import Layout
+    from perfmodel.schedule.kind import Schedule
+    from perfmodel.schedule.step import Stage
+    from perfmodel.sync import Synchronisation
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What a device does besides passes."""
+
+    device: int
+    name: str
+    kind: str
+    """exchange or update."""
+    start: float
+    end: float
+
+
+@dataclass(frozen=True)
+class Replay:
+    """One step, played."""
+
+    schedule: Schedule
+    layout: Layout
+    times: Times
+    exchange: tuple[tuple[str, float], ...]
+    """What replicas exchange at the end of the passes, in order: names and seconds."""
+    update: tuple[tuple[str, float], ...]
+    """What follows."""
+    overlap: bool
+    """Whether the exchange begins with the last backward pass, not after it."""
+
+    @cached_property
+    def simulation(self) -> Simulation:
+        """Its passes."""
+        return self.schedule.play(*self._shape, self.times)
+
+    @property
+    def _shape(self) -> tuple[int, int, int]:
+        return int(self.layout.pp), int(self.layout.vpp), int(self.layout.microbatches)
+
+    @cached_property
+    def events(self) -> tuple[Event, ...]:
+        """Exchange and update of each device."""
+        exchanges = [tuple(self._exchange(device)) for device in range(self._shape[0])]
+        own = [max(self._passed(d), *(e.end for e in made), 0.0) for d, made in enumerate(exchanges)]
+        everyone = max(own)
+        begins = [everyone] * len(own) if self.schedule.ends == "together" else own
+        updates = (_in_turn(d, "update", begin, self.update) for d, begin in enumerate(begins))
+        return tuple(e for several in (*exchanges, *updates) for e in several)
+
+    def _passed(self, device: int) -> float:
+        return self.simulation.devices[device][-1].sent
+
+    def _exchange(self, device: int) -> Iterator[Event]:
+        backward = [p for p in self.simulation.devices[device] if any(each.kind == "backward" for each in p.slot)]
+        begin = backward[-1].start if self.overlap else self._passed(device)
+        return _in_turn(device, "exchange", begin, self.exchange)
+
+    @cached_property
+    def step_time(self) -> float:
+        """Seconds from one step to the next."""
+        if self.schedule.ends == "never":
+            updates = self._shape[2] if self.schedule.every_microbatch else 1
+            exposed = 0.0 if self.overlap else sum(time for _, time in self.exchange)
+            update = sum(time for _, time in self.update)
+            return self.schedule.step(*self._shape, self.times) + updates * (exposed + update)
+        ends = [self._passed(device) for device in range(self._shape[0])]
+        for event in self.events:
+            ends[event.device] = max(ends[event.device], event.end)
+        if self.schedule.ends == "together":
+            return max(ends)
+        return max(end - slots[0].start for end, slots in zip(ends, self.simulation.devices, strict=True))
+
+
+def _in_turn(device: int, kind: str, begin: float, parts: tuple[tuple[str, float], ...]) -> Iterator[Event]:
+    for name, time in parts:
+        if time > 0:
+            yield Event(device, name, kind, begin, begin + time)
+            begin += time
+
+
+def replay(
+    stage: Stage, layout: Layout, sync: Synchronisation, *, schedule: Schedule, overlap: bool, slowdown: float
+) -> Replay:
+    """Play a step.
+
+    Args:
+        stage: passes of one microbatch.
+        layout: degrees, numbers.
+        sync: gradients and update.
+        schedule: order of the passes.
+        overlap: gradients travel beside the last backward pass.
+        slowdown: of computing and of messages that run at the same time.
+
+    Sharded weights that are gathered beside every pass make it as long as the longer of the two, as in the closed form.
+    """
+    times = _times(stage, layout, sync, schedule, slowdown)
+    return Replay(schedule, layout, times, _named(sync.gradients), _named(sync.after), overlap)
+
+
+def _named(parts: tuple[Part, ...]) -> tuple[tuple[str, float], ...]:
+    return tuple((part.name, float(duration(part))) for part in parts)
+
+
+def _times(stage: Stage, layout: Layout, sync: Synchronisation, schedule: Schedule, slowdown: float) -> Times:
+    """Seconds by position: the body's equal chunks, with the embedding at the first and the head at the last."""
+    chunks, repeats = int(layout.vpp), schedule.repeats
+    once = schedule.once
+    ahead = beside("forward", stage.body_forward, () if once else sync.forward, slowdown)
+    back = beside("backward", stage.body_backward, () if once else (*sync.backward, *sync.exposed), slowdown)
+    first, last = _passes(stage.prologue), _passes(stage.epilogue)
+    positions = int(layout.pp) * (chunks + repeats)
+
+    def along(body: float, begin: float, end: float) -> list[float]:
+        made = [body / chunks] * positions
+        made[0] += begin
+        made[-1] += end
+        return made
+
+    weight = float(weight_gradients(back))
+    sends = sum(float(duration(part)) for part in stage.sends)
+    one = Microbatch(ahead, back, (), slowdown)
+    shared = float(duration(one.together) / duration(one.alone)) if schedule.both_ways else 1.0
+    return Times(
+        along(float(duration(ahead)), first[0], last[0]),
+        along(float(duration(back)) - weight, first[1], last[1]),
+        along(weight, first[2], last[2]),
+        send=sends / (2 * chunks) if layout.pp > 1 else 0.0, shared=shared,
+    )  # fmt: skip
+
+
+def _passes(both: Part) -> tuple[float, float, float]:
+    """Forward, gradients of inputs, gradients of weights of what only one stage has."""
+    if not isinstance(both, Serial):
+        raise TypeError(f"forward and backward in turn, not {type(both).__name__}")
+    forward, backward = both.parts
+    weight = float(weight_gradients(backward))
+    return float(duration(forward)), float(duration(backward)) - weight, weight

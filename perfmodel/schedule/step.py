@@ -1,0 +1,147 @@
+"""One training step: passes of all microbatches, the bubble, the exchange of gradients, the update.
+
+A step is the microbatches of the fullest stage one after the other, the bubble in which it waits for
+the pipeline to fill and drain, and what follows the last backward pass. What only one stage has
+(embedding, head) slows every microbatch where it is the larger of the two, else it costs once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from perfmodel.schedule.dual_pipe import paired
+from perfmodel.schedule.parts import only, weight_gradients
+from perfmodel.schedule.passes import Costs
+from perfmodel.timeline import Overlap, Part, Repeat, Serial, duration
+
+if TYPE_CHECKING:
+    from perfmodel.parallel import Layout
+    from perfmodel.schedule.kind import Schedule
+    from perfmodel.sync import Synchronisation
+    from perfmodel.units import Count, Number
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One microbatch's passes through the parts of the model."""
+
+    body_forward: Part
+    body_backward: Part
+    prologue: Part
+    """Forward and backward."""
+    epilogue: Part
+    sends: tuple[Part, ...]
+    """To and from the neighbouring stages, forward and backward."""
+
+
+@dataclass(frozen=True, slots=True)
+class Microbatch:
+    """One microbatch through a stage, with what travels beside it."""
+
+    forward: Part
+    backward: Part
+    other: tuple[Part, ...]
+    """What nothing hides: exposed messages of the state sharding, sends."""
+    slowdown: Number
+
+    @property
+    def alone(self) -> Serial:
+        """Forward, then backward."""
+        return Serial("microbatch", (self.forward, self.backward, *self.other))
+
+    @property
+    def together(self) -> Overlap:
+        """A forward beside a backward pass: the kernels of both hide the messages of both."""
+        kernels, messages = only(self.alone, messages=False), only(self.alone, messages=True)
+        return Overlap("forward beside backward", (kernels, messages), self.slowdown)
+
+
+def step(
+    stage: Stage, layout: Layout, sync: Synchronisation, *, overlap: bool, slowdown: Number, schedule: Schedule
+) -> Serial:
+    """The tree of time of one step.
+
+    Args:
+        stage: passes of one microbatch.
+        layout: degrees.
+        sync: gradients and update.
+        overlap: gradients travel beside the last backward pass.
+        slowdown: of computing and of messages that run at the same time.
+        schedule: order of the passes.
+    """
+    each, once = schedule.every_microbatch, schedule.once
+    every = sync.gradients if each and overlap else ()
+    forward = beside("forward", stage.body_forward, () if once else sync.forward, slowdown)
+    backward = beside("backward", stage.body_backward, (*(() if once else sync.backward), *every), slowdown)
+    one = Microbatch(forward, backward, (*(() if once else sync.exposed), *stage.sends), slowdown)
+    microbatches = layout.microbatches
+    embeddings, heads = _ends(stage, layout, schedule)
+    hidden = sync.gradients if overlap and not each else ()
+    updates = microbatches if each else 1
+    return Serial("step", (
+        *(_stretches(one, layout, sync) if once else _passes(one, layout, schedule)),
+        forward,
+        beside("last backward", backward, hidden, slowdown),
+        *one.other,
+        *(() if overlap else _repeated("exchange", sync.gradients, updates)),
+        Repeat("embedding", stage.prologue, embeddings),
+        Repeat("head", stage.epilogue, heads),
+        schedule.bubble(costs(one, layout, schedule)),
+        *_repeated("update", sync.after, updates),
+    ))  # fmt: skip
+
+
+def costs(one: Microbatch, layout: Layout, schedule: Schedule) -> Costs:
+    """What the closed form of the bubble needs; gradients of weights are told apart only where it does."""
+    whole, ahead = duration(one.alone), duration(one.forward)
+    # a send goes with the pass that makes what it carries
+    sends = sum((duration(part) for part in one.other), start=0.0) / 2
+    weight = weight_gradients(one.backward) if schedule.splits else 0.0
+    return Costs(
+        forward=ahead + sends, backward=whole - ahead - sends - weight, weight=weight, whole=whole,
+        together=duration(one.together) if schedule.both_ways else whole,
+        stages=layout.pp, chunks=layout.vpp, microbatches=layout.microbatches,
+    )  # fmt: skip
+
+
+def _passes(one: Microbatch, layout: Layout, schedule: Schedule) -> tuple[Part, ...]:
+    """All microbatches but the last."""
+    if schedule.both_ways:
+        pairs = paired(layout.pp, layout.microbatches)
+        alone = Repeat("microbatches alone", one.alone, layout.microbatches - pairs - 1)
+        return alone, Repeat("microbatches together", one.together, pairs)
+    repeats = schedule.repeats
+    before = Serial("pass without gradient", (one.forward, *(Repeat("sends", part, 0.5) for part in one.other)))
+    again = (Repeat("passes without gradient", before, repeats * layout.microbatches),) if repeats else ()
+    return *again, Repeat("microbatches", one.alone, layout.microbatches - 1)
+
+
+def _stretches(one: Microbatch, layout: Layout, sync: Synchronisation) -> tuple[Part, ...]:
+    """All microbatches but the last, where each weight is gathered, and each gradient scattered, once for all of them."""
+    count = layout.microbatches - 1
+    forward = beside("forward passes", Repeat("forward", one.forward, count), sync.forward, one.slowdown)
+    backward = beside("backward passes", Repeat("backward", one.backward, count), sync.backward, one.slowdown)
+    return forward, backward, *sync.exposed, *(Repeat("sends", part, count) for part in one.other)
+
+
+def beside(name: str, part: Part, messages: tuple[Part, ...], slowdown: Number) -> Part:
+    """``part`` with messages that travel at the same time, one after the other."""
+    return Overlap(name, (part, Serial(f"{name} messages", messages)), slowdown) if messages else part
+
+
+def _repeated(name: str, parts: tuple[Part, ...], count: Count) -> tuple[Part, ...]:
+    """Once for each update."""
+    return parts if np.ndim(count) == 0 and count == 1 else tuple(Repeat(name, part, count) for part in parts)
+
+
+def _ends(stage: Stage, layout: Layout, schedule: Schedule) -> tuple[Count, Count]:
+    """How often the fullest stage passes the embedding and the head."""
+    microbatches = layout.microbatches
+    if schedule.both_ways:  # both ends have both, each for the microbatches of one direction
+        return microbatches / 2, microbatches / 2
+    both = (np.asarray(layout.pp) == 1) | schedule.turns
+    first_larger = np.asarray(duration(stage.prologue)) >= duration(stage.epilogue)
+    return np.where(both | first_larger, microbatches, 1), np.where(both | ~first_larger, microbatches, 1)

@@ -1,0 +1,1 @@
+"""Published systems: how each is expressed, and what it is checked against."""

@@ -1,0 +1,1 @@
+"""Stragglers, failures and idle time: what happens to a predicted step on real machines."""
