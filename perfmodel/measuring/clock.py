@@ -12,12 +12,10 @@ if TYPE_CHECKING:
 
 LEAST, MOST = 1, 2000
 """Calls that are timed."""
-QUANTILE = 0.1
-"""Of the times of the calls: what else runs on a machine only ever adds."""
 
 
 def time_of(run: Callable[[], object], budget: float, clock: Callable[[], float] = time.perf_counter) -> float:
-    """Seconds of one call: the tenth percentile of the calls that fit into a budget, after one that warms up.
+    """Seconds of one call: the median of the calls that fit into a budget, after one that warms up.
 
     Args:
         run: the call.
@@ -31,4 +29,4 @@ def time_of(run: Callable[[], object], budget: float, clock: Callable[[], float]
         began = clock()
         run()
         times.append(clock() - began)
-    return float(np.quantile(times, QUANTILE))
+    return float(np.median(times))

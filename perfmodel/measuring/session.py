@@ -10,6 +10,7 @@ import tempfile
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Any, Literal
 
 from perfmodel.errors import InputError, Place, Problem
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
+ALLOCATOR = {"MALLOC_MMAP_THRESHOLD_": "33554432", "MALLOC_TRIM_THRESHOLD_": "17179869184"}
+"""Settings of glibc under which it keeps freed memory, as the allocators do that PyTorch's tuning guide advises: else every tensor of some
+MiB is made of new pages in each step, at a few GB/s."""
 ROOT = Path(__file__).parents[2]
 
 
@@ -32,7 +36,9 @@ class Found:
     threads: int
     engine: str = ""
     times: dict[Case, float] = field(default_factory=dict)
-    """The least over the rounds."""
+    """The median over the rounds: a step is a sum of kernels, which are never all at their best."""
+    turns: dict[Case, list[float]] = field(default_factory=dict)
+    """Seconds of each round."""
     messages: list[tuple[float, float]] = field(default_factory=list)
     """Bytes and seconds of all-reduces over all processes."""
     beside: tuple[float, float, float] | None = None
@@ -48,7 +54,8 @@ class Found:
             self.skipped += 1
         elif "case" in said:
             case = Case(said["case"]["kind"], tuple(said["case"]["sizes"]))
-            self.times[case] = min(said["time"], self.times.get(case, said["time"]))
+            self.turns.setdefault(case, []).append(said["time"])
+            self.times[case] = median(self.turns[case])
         elif "message" in said:
             self.messages.append((float(said["message"]), said["time"]))
         elif "beside" in said:
@@ -110,7 +117,7 @@ def measure(processes: int, budget: float, library: str, progress: Callable[[int
 
 def _start(rank: int, ranks: int, threads: int, library: str, budget: float, store: str) -> subprocess.Popen[str]:
     asked = {"rank": rank, "ranks": ranks, "threads": threads, "library": library, "budget": budget, "store": store}
-    environment = os.environ | dict.fromkeys(THREADS, str(threads))
+    environment = os.environ | ALLOCATOR | dict.fromkeys(THREADS, str(threads))
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     return subprocess.Popen(  # noqa: S603 - this very interpreter, and numbers
         [sys.executable, "-m", "perfmodel.measuring.worker", json.dumps(asked)],

@@ -20,6 +20,7 @@ from statistics import median
 from typing import Any
 
 import perfmodel
+from perfmodel.measuring.session import ALLOCATOR
 
 FOLDER = Path(__file__).parent
 CASES = (
@@ -27,7 +28,7 @@ CASES = (
     ("dlrm", 512), ("dlrm", 2048),
 )  # fmt: skip
 """Models and samples of one process."""
-THREADS = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+ENVIRONMENT = ALLOCATOR | {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
 def measured(model: str, batch: int, ranks: int, seconds: float) -> float:
@@ -37,7 +38,7 @@ def measured(model: str, batch: int, ranks: int, seconds: float) -> float:
         started = [
             subprocess.Popen(  # noqa: S603 - this very interpreter, and numbers
                 [sys.executable, str(FOLDER / "train.py"), json.dumps(asked | {"rank": rank})],
-                stdout=subprocess.PIPE if rank == 0 else subprocess.DEVNULL, text=True, env=os.environ | THREADS,
+                stdout=subprocess.PIPE if rank == 0 else subprocess.DEVNULL, text=True, env=os.environ | ENVIRONMENT,
             )
             for rank in range(ranks)
         ]  # fmt: skip

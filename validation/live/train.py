@@ -10,6 +10,7 @@ import json
 import sys
 import time
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import torch
@@ -23,8 +24,6 @@ WARM_UP, LEAST, MOST = 2, 5, 400
 TRACED = 3
 """Steps in a trace."""
 OF_THE_MACHINE = {"host_name", "traceName"}
-QUANTILE = 0.1
-"""As of `perfmodel.measuring.clock`: what else runs on the machine only ever adds."""
 
 
 def main(model: str, batch: int, rank: int, ranks: int, seconds: float, store: str = "", trace: str = "") -> None:
@@ -67,7 +66,7 @@ def main(model: str, batch: int, rank: int, ranks: int, seconds: float, store: s
                 "batch": batch,
                 "ranks": ranks,
                 "steps": len(times),
-                "time": sorted(times)[int(QUANTILE * len(times))],
+                "time": median(times),
             }
         )
     )
