@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfmodel.cost.capacity import Footprint, footprint, fullest_parameters
+from perfmodel.cost.capacity import Footprint, footprint, fullest
 from perfmodel.cost.compute import Processor
 from perfmodel.cost.interval import interval
 from perfmodel.cost.losses import ladder
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 COMMUNICATION = (
     "tensor parallel",
     "context parallel",
+    "expert parallel",
     "data parallel",
     "pipeline parallel",
     "push",
@@ -135,7 +136,8 @@ class Prediction:
         return self.flops() + self._recomputed()
 
     def _recomputed(self, convention: Convention = "full-attention") -> float:
-        return float(recomputed_flops(self.graph, self.strategy.recompute, convention)) * self._passes
+        strategy = self.strategy
+        return float(recomputed_flops(self.graph, strategy.recompute, convention, strategy.modules)) * self._passes
 
     def mfu(self, convention: Convention = "full-attention") -> float:
         """Model FLOP utilisation: share of the devices' peak that goes into needed FLOP."""
@@ -237,16 +239,9 @@ def predict_layout(workload: Workload, hardware: Hardware, strategy: Strategy, l
     share = divide(graph, layout, strategy)
     state = state_of(workload, strategy)
     processor = Processor(hardware.device, workload.training.precision, strategy.attention)
-    passes = Passes(
-        processor,
-        hardware.network,
-        strategy.recompute,
-        state.accumulate_traffic,
-        state.epilogue_traffic,
-        strategy.framework,
-    )
-    parameters = fullest_parameters(share, layout, strategy.schedule)
-    sync = synchronise(Replicas(parameters, share.tied, share.layers, state, layout, hardware, strategy))
+    passes = Passes(processor, hardware.network, strategy, state)
+    parameters, experts = fullest(share, layout, strategy.schedule)
+    sync = synchronise(Replicas(parameters, share.tied, share.layers, state, layout, hardware, strategy, experts))
     stage = _stage(share, layout, passes, strategy)
     tree = step(
         stage,
@@ -260,12 +255,14 @@ def predict_layout(workload: Workload, hardware: Hardware, strategy: Strategy, l
 
 
 def _stage(share: Share, layout: Layout, passes: Passes, strategy: Strategy) -> Stage:
+    forward, backward = passes.forward(share.body), passes.backward(share.body)
     return Stage(
-        body_forward=passes.forward(share.body),
-        body_backward=passes.backward(share.body),
+        body_forward=forward,
+        body_backward=backward,
         prologue=_both(passes, share.prologue),
         epilogue=_both(passes, share.epilogue),
         sends=(_sends(share, layout, passes, strategy),),
+        slack=layout.cut.spare / share.layers * (duration(forward) + duration(backward)),
     )
 
 

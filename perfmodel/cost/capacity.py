@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from functools import reduce
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,6 +11,8 @@ import numpy as np
 from perfmodel.cost.in_flight import IN_FLIGHT, weight_versions
 from perfmodel.formulas.memory import sharded
 from perfmodel.graph.ops import Attention
+from perfmodel.graph.recomputation import dropped
+from perfmodel.parallel.expert import ExpertGroups
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -49,27 +52,26 @@ def footprint(share: Share, state: State, layout: Layout, strategy: Strategy, st
     is reproduced exactly), times the microbatches in flight. Left out: allocator reserve and the
     framework's context.
     """
-    first, last = np.asarray(stage) == 0, np.asarray(stage) == layout.pp - 1
-    zero, shards = strategy.zero, layout.shard_group
-    if strategy.schedule == "zero-bubble-v":  # the model turns at the last stage, and ends where it begins
-        last = first
-    parameters = stage_parameters(share, first=first, last=last)
-    if strategy.schedule == "dual-pipe":  # the mirrored stage too, of which another device has the second copy
-        parameters = parameters + stage_parameters(share, first=last, last=first)
-        first = last = first | last
-        shards = 2 * shards
+    held = holdings(share, layout, strategy.schedule, stage)
+    expert_shards = ExpertGroups(layout).shards_size
+    kept, again = _body_activations(_on_stage(share, layout, stage).body, share.boundary, strategy)
+
+    def state_held(size: Bytes, from_zero: int) -> Bytes:
+        on = strategy.zero >= from_zero
+        dense = sharded(size=held.dense * size, ranks=layout.shard_group * held.copies, on=on)
+        return dense + sharded(size=held.experts * size, ranks=expert_shards * held.copies, on=on)
+
     versions = weight_versions(strategy.schedule, stage, layout.pp, layout.microbatches)
-    kept, again = _body_activations(share.body, share.boundary, strategy)
     flights = _in_flight(layout, strategy, stage)
     prologue = sum(b.repeat * b.saved for b in share.prologue)
     head = sum(b.repeat * b.saved for b in share.epilogue)
     return Footprint(
-        weights=sharded(size=versions * parameters * state.weight, ranks=shards, on=zero >= 3),
-        gradients=sharded(size=parameters * state.gradient, ranks=shards, on=zero >= 2),
-        optimizer=sharded(size=parameters * state.optimizer, ranks=shards, on=zero >= 1),
-        activations=flights * (kept + np.where(first, prologue, 0)),
+        weights=state_held(versions * state.weight, 3),
+        gradients=state_held(state.gradient, 2),
+        optimizer=state_held(state.optimizer, 1),
+        activations=flights * (kept + np.where(held.first, prologue, 0)),
         recomputed=again + np.zeros_like(flights),
-        output=np.where(last, head, 0),
+        output=np.where(held.last, head, 0),
     )
 
 
@@ -82,12 +84,67 @@ def stage_parameters(share: Share, *, first: Count, last: Count) -> Count:
     return body + np.where(first, prologue, 0) + np.where(last, epilogue + copy, 0)
 
 
-def fullest_parameters(share: Share, layout: Layout, schedule: Schedule) -> Count:
-    """Of one device of the stage that has most."""
-    only = np.asarray(layout.pp) == 1
-    begin = stage_parameters(share, first=True, last=only | (schedule == "zero-bubble-v"))
-    end = stage_parameters(share, first=only, last=True)
-    return begin + end if schedule == "dual-pipe" else np.maximum(begin, end)
+def expert_parameters(share: Share, layout: Layout, *, last: Count) -> Count:
+    """Of one device: its part of the routed experts; none where they are copied as everything else is."""
+    body, epilogue = (sum(b.repeat * b.expert_parameters for b in blocks) for blocks in (share.body, share.epilogue))
+    apart = (np.asarray(layout.ep) > 1) | (np.asarray(layout.etp) != layout.tp)
+    return np.where(apart, body + np.where(last, epilogue, 0), 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Holdings:
+    """Parameters of one device, and which ends of the model it has."""
+
+    dense: Count
+    experts: Count
+    """Routed ones that are spread over other ranks than everything else."""
+    first: Count
+    last: Count
+    copies: int = 1
+    """Devices of a pipeline that hold the same."""
+
+    @property
+    def parameters(self) -> Count:
+        """All of them."""
+        return self.dense + self.experts
+
+
+def holdings(share: Share, layout: Layout, schedule: Schedule, stage: Count) -> Holdings:
+    """Of one device of a stage. The model may turn at the last stage and end where it begins, or run both ways."""
+    first, last = np.asarray(stage) == 0, np.asarray(stage) == layout.pp - 1
+    if schedule == "zero-bubble-v":
+        last = first
+    held = _on_stage(share, layout, stage)
+    parameters, experts = (
+        stage_parameters(held, first=first, last=last), expert_parameters(held, layout, last=last),
+    )  # fmt: skip
+    if schedule != "dual-pipe":
+        return Holdings(parameters - experts, experts, first, last)
+    parameters = parameters + stage_parameters(held, first=last, last=first)
+    experts = experts + expert_parameters(held, layout, last=first)
+    return Holdings(parameters - experts, experts, first | last, first | last, copies=2)
+
+
+def fullest(share: Share, layout: Layout, schedule: Schedule) -> tuple[Count, Count]:
+    """Parameters, and those of routed experts among them, of the stage with most: one of the ends, or the second."""
+    stages = (0, np.minimum(1, layout.pp - 1), layout.pp - 1)
+    found = [holdings(share, layout, schedule, stage) for stage in stages]
+    return reduce(np.maximum, (f.parameters for f in found)), reduce(np.maximum, (f.experts for f in found))
+
+
+def _on_stage(share: Share, layout: Layout, stage: Count) -> Share:
+    """The share with the layers that a stage has."""
+    made, last = layout.cut, np.asarray(stage) == layout.pp - 1
+
+    def repeat(block: LocalBlock) -> Count:
+        if not block.places or not np.all(made.chunk):
+            return block.repeat - np.where(last, made.spare * block.repeat / share.layers, 0)
+        deep = np.ndim(np.asarray(stage) + layout.pp)
+        places = np.array(block.places).reshape(-1, *[1] * deep)
+        layers: Count = np.sum(made.stage_of(places, layout.pp) == stage, axis=0)
+        return layers
+
+    return replace(share, body=tuple(replace(block, repeat=repeat(block)) for block in share.body))
 
 
 def _in_flight(layout: Layout, strategy: Strategy, stage: Count) -> Count:
@@ -102,14 +159,15 @@ def _body_activations(body: Iterable[LocalBlock], boundary: Bytes, strategy: Str
         if strategy.recompute == "full":
             kept = kept + block.repeat * boundary
             again = np.maximum(again, block.saved)
-        elif strategy.recompute == "selective":
-            dropped = _recomputable(block)
-            kept = kept + block.repeat * (block.saved - dropped)
-            again = np.maximum(again, dropped)
         else:
-            kept = kept + block.repeat * block.saved
+            less = _recomputable(block, strategy)
+            kept = kept + block.repeat * (block.saved - less)
+            again = np.maximum(again, less)
     return kept, again
 
 
-def _recomputable(block: LocalBlock) -> Bytes:
-    return sum(local.op.recomputable for local in block.ops if isinstance(local.op, Attention))
+def _recomputable(block: LocalBlock, strategy: Strategy) -> Bytes:
+    """What one layer does not keep, and holds while it is recomputed."""
+    ops = [local.op for local in block.ops]
+    cores = [op.recomputable for op in ops if isinstance(op, Attention)] if strategy.recompute == "selective" else []
+    return sum(cores) + sum(dropped(op, strategy.modules) for op in ops)

@@ -30,6 +30,7 @@ LADDER = {
     "exposed data parallel": "likewise",
     "exposed parameter servers": "pushing, adding up, pulling that nothing hides",
     "host": "dispatch of kernels where it is slower than the device",
+    "stragglers": "waiting for slow devices and messages",
     "optimizer": "update of the weights",
 }
 """Every loss and what it is, in the order of the ladder."""

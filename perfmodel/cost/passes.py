@@ -11,6 +11,9 @@ from perfmodel.cost.communication import exchange
 from perfmodel.formulas.host import dispatch
 from perfmodel.graph.flops import is_unfused
 from perfmodel.graph.kernels import Gemm, Stream
+from perfmodel.graph.ops import Experts
+from perfmodel.graph.recomputation import repeated
+from perfmodel.parallel.messages import ELSEWHERE
 from perfmodel.timeline import Overlap, Part, Repeat, Serial, launches, term
 
 if TYPE_CHECKING:
@@ -20,9 +23,11 @@ if TYPE_CHECKING:
     from perfmodel.graph.kernels import Kernel
     from perfmodel.graph.ops import Op
     from perfmodel.parallel import LocalBlock, LocalOp, Message
+    from perfmodel.parallel.sharded_state import State
+    from perfmodel.specs import Strategy
     from perfmodel.specs.network import Tier
-    from perfmodel.specs.strategy import Framework, Recompute
-    from perfmodel.units import Bytes, Count
+    from perfmodel.specs.strategy import Recompute
+    from perfmodel.units import Count
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,34 +36,63 @@ class Passes:
 
     processor: Processor
     network: tuple[Tier, ...]
-    recompute: Recompute
-    accumulate_traffic: Bytes
-    """Of a kernel that adds one parameter's gradient to the sum over microbatches."""
-    epilogue_traffic: Bytes | None
-    """Likewise of a product that does so itself; None where products do not."""
-    framework: Framework | None
+    strategy: Strategy
+    state: State
+    """Bytes for each parameter."""
 
     def forward(self, blocks: Iterable[LocalBlock]) -> Part:
         """All operations of the blocks, in order."""
+        blocks = tuple(blocks)
         parts = tuple(self._repeat(b, [self._forward(op) for op in b.ops]) for b in blocks)
-        return self._launched(Serial("forward", parts))
+        part = self._launched(Serial("forward", parts), self._each(blocks, backward=False))
+        return self._beside(part, blocks, "forward")
 
     def backward(self, blocks: Iterable[LocalBlock], *, recompute: bool = True) -> Part:
         """Gradients in reverse order; the blocks of the body first recompute what the strategy dropped."""
-        again = self.recompute if recompute else "none"
-        return self._launched(Serial("backward", tuple(self._backward_block(block, again) for block in blocks)))
+        again: Recompute = self.strategy.recompute if recompute else "none"
+        modules = self.strategy.modules if recompute else frozenset()
+        blocks = tuple(blocks)
+        each = self._each(blocks, backward=True) + (self._each(blocks, backward=False) if again == "full" else 0)
+        part = self._launched(
+            Serial("backward", tuple(self._backward_block(block, again, modules) for block in blocks)), each
+        )
+        return self._beside(part, blocks, "backward", again)
 
-    def _launched(self, part: Serial) -> Part:
+    def _each(self, blocks: tuple[LocalBlock, ...], *, backward: bool) -> Count:
+        """What a host launches for single experts, where their products are not grouped."""
+        if self.strategy.expert_kernels == "grouped":
+            return 0.0
+        experts = ((b.repeat, local.op) for b in blocks for local in b.ops)
+        return sum((count * op.launches(backward=backward) for count, op in experts if isinstance(op, Experts)), 0.0)
+
+    def _launched(self, part: Serial, more: Count = 0.0) -> Part:
         """A pass, beside the host that launches its kernels."""
-        if self.framework is None or self.framework.dispatch is None:
+        framework = self.strategy.framework
+        if framework is None or framework.dispatch is None:
             return part
-        host = term("dispatch", dispatch, kind="host", launches=launches(part), time=self.framework.dispatch)
+        host = term("dispatch", dispatch, kind="host", launches=launches(part) + more, time=framework.dispatch)
         return Overlap(part.name, (part, host))
 
-    def _backward_block(self, block: LocalBlock, again: Recompute) -> Repeat:
-        recomputed = [self._forward(op, "recompute ", "recompute") for op in block.ops if _is_recomputed(op, again)]
+    def _beside(self, part: Part, blocks: tuple[LocalBlock, ...], name: str, again: Recompute = "none") -> Part:
+        """A pass with the messages that travel beside those of another microbatch, in the same proportion."""
+        beside = []
+        for block in blocks:
+            sent = [m for op in block.ops for m in (op.backward if name == "backward" else op.forward)]
+            sent += [m for op in block.ops if _is_recomputed(op, again) for m in op.forward]
+            parts = tuple(self.message(m) for m in sent if m.under == ELSEWHERE)
+            beside += [Repeat(block.name, Serial(block.name, parts), block.repeat)] if parts else []
+        if not beside:
+            return part
+        return Overlap(name, (part, Serial(f"{name} messages", tuple(beside))), self.processor.slowdown)
+
+    def _backward_block(self, block: LocalBlock, again: Recompute, modules: frozenset[str]) -> Repeat:
+        recomputed: list[Part] = [
+            self._forward(op, "recompute ", "recompute") for op in block.ops if _is_recomputed(op, again)
+        ]
+        repeats = [k for op in block.ops for k in repeated(op.op, modules)]
+        recomputed += [self.processor.time(kernel, "recompute ", "recompute") for kernel in repeats]
         left = block.gradients - sum(self._added_by_products(local.op) for local in block.ops)
-        add = self.processor.time(Stream("gradient accumulation", self.accumulate_traffic * left))
+        add = self.processor.time(Stream("gradient accumulation", self.state.accumulate_traffic * left))
         adds = (add,) if np.any(np.asarray(left) > 0) else ()
         return self._repeat(block, [*recomputed, *(self._backward(op) for op in reversed(block.ops)), *adds])
 
@@ -73,14 +107,14 @@ class Passes:
 
     def _adding(self, kernel: Kernel) -> Kernel:
         """A product that adds the gradient of its weights to the sum, where the framework has such kernels."""
-        if self.epilogue_traffic is None or not isinstance(kernel, Gemm) or not kernel.is_weight_gradient:
+        if self.state.epilogue_traffic is None or not isinstance(kernel, Gemm) or not kernel.is_weight_gradient:
             return kernel
-        return replace(kernel, output=self.epilogue_traffic)
+        return replace(kernel, output=self.state.epilogue_traffic)
 
     def _added_by_products(self, op: Op) -> Count:
         """Elements of gradients that need no kernel of their own to be added."""
         added = (k for k in op.backward() if isinstance(k, Gemm) and k.is_weight_gradient)
-        return 0 if self.epilogue_traffic is None else sum(k.rows * k.columns * k.count for k in added)
+        return 0 if self.state.epilogue_traffic is None else sum(k.rows * k.columns * k.count for k in added)
 
     def _mixed(
         self, name: str, kernels: tuple[Kernel, ...], messages: tuple[Message, ...], prefix: str = "", kind: str = ""

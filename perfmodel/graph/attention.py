@@ -57,12 +57,32 @@ class Attention:
         return self.batch * self.heads * self.queries * self.keys
 
     @property
+    def pairs(self) -> Count:
+        """Scores within the window, whether or not a later token is masked."""
+        window = self.keys if self.window is None else np.minimum(self.window, self.keys)
+        return self.batch * self.heads * self.queries * window
+
+    @property
+    def seen_pairs(self) -> Count:
+        """Scores that are no later token's either."""
+        return self.batch * self.heads * self.queries * self._seen
+
+    @property
+    def pair_width(self) -> Count:
+        """Inner dimensions of the two products that a score takes part in forward."""
+        return self.head_dim + self._value_dim
+
+    @property
+    def inputs(self) -> Bytes:
+        """Queries, keys and values, as they are kept."""
+        return self._query * self.element + self._key_value * self.element / self.saved_over
+
+    @property
     def saved(self) -> Bytes:
         """Queries, keys, values and either the scores or the output with its normaliser."""
-        query, key_value = self._query * self.element, self._key_value * self.element / self.saved_over
         if self.fused:
-            return query + key_value + self._output * self.element + 4 * self.batch * self.heads * self.queries
-        return query + key_value + self.scores * (self.element * (1 + self.dropout) + self.dropout)
+            return self.inputs + self._output * self.element + 4 * self.batch * self.heads * self.queries
+        return self.inputs + self.scores * (self.element * (1 + self.dropout) + self.dropout)
 
     @property
     def recomputable(self) -> Bytes:

@@ -30,49 +30,99 @@ class Experts:
     operand: Bytes | None = None
     """Operands are cast to this size for the products; None computes as they are stored."""
     split: Split = "none"
+    top_k: Count = 1
+    """Experts that each token goes to."""
+    bias: bool = False
+    load: Count = 1.0
+    """Tokens, or slots for them, of the busiest device over the mean; what is kept in memory is the mean."""
+    sorts: Count = 1
+    """Times that tokens are put in order before the products: again where they come from other devices."""
+    imbalance: Count = 1.0
+    """The load, where the experts are spread over devices."""
+    groups: Count = 1
+    """Of experts; a token goes to at most `top_groups` of them."""
+    top_groups: Count = 1
+    casts: bool = False
+    """Casting to narrow operands is a pass of its own, as in training; serving engines keep weights and tokens narrow."""
+    capacity: Count | None = None
+    """Slots of an expert over its mean share; None computes what comes."""
 
     @property
     def parameters(self) -> Count:
-        """Weights of all experts, without biases."""
-        return self.experts * self.hidden * self.inner * (2 + self.gated)
+        """Weights of all experts, and their biases."""
+        weights = self.hidden * self.inner * (2 + self.gated)
+        biases = self.bias * (self.inner * (1 + self.gated) + self.hidden)
+        return self.experts * (weights + biases)
+
+    @property
+    def active_parameters(self) -> Count:
+        """Of the experts that one token goes to."""
+        return self.parameters * self.top_k / self.experts
 
     @property
     def saved(self) -> Bytes:
         """Inputs of the products and of the activation."""
         return self.tokens * (self.hidden + (2 + self.gated) * self.inner) * self.element
 
+    def launches(self, *, backward: bool) -> Count:
+        """Kernels beyond those below, where each expert has products of its own: gradients are two of each forward one."""
+        products, casts = (4, 2) if backward else (2, 2)
+        return (self.experts - 1) * (products + casts * (self.operand is not None))
+
     def forward(self) -> Kernels:
         """Tokens sorted by expert, up, activation, down, tokens back in their places."""
         up = (1 + self.gated) * self.inner
         return (
-            Stream(f"{self.name} sort", 2 * self.tokens * self.hidden * self.element),
+            self._sorting("sort"),
+            *self._cast("up cast", self.hidden),
             self._grouped("up", self._rows, up, self.hidden),
-            Stream(f"{self.name} activation", (up + self.inner) * self.tokens * self.element),
+            self.activation(),
+            *self._cast("down cast", self.inner),
             self._grouped("down", self._rows, self.hidden, self.inner),
-            Stream(f"{self.name} unsort", 2 * self.tokens * self.hidden * self.element),
+            self._sorting("unsort"),
         )
+
+    def activation(self) -> Stream:
+        """Between the products."""
+        width = (2 + self.gated) * self.inner
+        return Stream(f"{self.name} activation", width * self._computed * self.element)
 
     def backward(self) -> Kernels:
         """Gradients of inputs and weights of both products, and of the activation."""
         up = (1 + self.gated) * self.inner
         return (
-            Stream(f"{self.name} unsort backward", 2 * self.tokens * self.hidden * self.element),
+            self._sorting("unsort backward"),
+            *self._cast("down gradient cast", self.hidden),
             self._grouped("down input gradient", self._rows, self.inner, self.hidden),
             self._grouped("down weight gradient", self.inner, self.hidden, self._rows, of_weight=True),
-            Stream(f"{self.name} activation backward", (2 * up + self.inner) * self.tokens * self.element),
+            Stream(f"{self.name} activation backward", (2 * up + self.inner) * self._computed * self.element),
+            *self._cast("up gradient cast", up),
             self._grouped("up input gradient", self._rows, self.hidden, up),
             self._grouped("up weight gradient", self.hidden, up, self._rows, of_weight=True),
-            Stream(f"{self.name} sort backward", 2 * self.tokens * self.hidden * self.element),
+            self._sorting("sort backward"),
         )
 
     @property
     def _busy(self) -> Count:
         """Experts that have a token at all, where tokens are spread evenly."""
-        return np.minimum(self.experts, self.tokens)
+        return np.minimum(self.experts, self._computed)
+
+    @property
+    def _computed(self) -> Count:
+        return self.tokens * self.load
 
     @property
     def _rows(self) -> Count:
-        return self.tokens / self._busy
+        return self._computed / self._busy
+
+    def _cast(self, name: str, width: Count) -> Kernels:
+        """As of `Linear`: read, written narrow by rows and by columns."""
+        if self.operand is None or not self.casts:
+            return ()
+        return (Stream(f"{self.name} {name}", self._computed * width * (self.element + 2 * self.operand)),)
+
+    def _sorting(self, name: str) -> Stream:
+        return Stream(f"{self.name} {name}", 2 * self.sorts * self._computed * self.hidden * self.element)
 
     def _grouped(self, name: str, rows: Count, columns: Count, depth: Count, *, of_weight: bool = False) -> Gemm:
         return Gemm(

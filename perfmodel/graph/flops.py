@@ -5,18 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from perfmodel.graph.kernels import Convolution, FlashAttention, Fused, Gemm, Repeated
-from perfmodel.graph.ops import Attention
+from perfmodel.graph.ops import Attention, Experts
+from perfmodel.graph.recomputation import repeated
 
 if TYPE_CHECKING:
     from perfmodel.graph.graph import Graph
     from perfmodel.graph.ops import Op
-    from perfmodel.units import Flop
+    from perfmodel.units import Count, Flop
 
 Convention = Literal["full-attention", "causal", "6nd"]
 CONVENTIONS: dict[Convention, str] = {
     "full-attention": "3 x the forward matrix products, attention over all pairs of tokens (Megatron-LM, SC 2021)",
     "causal": "the same with half of the attention where it is causal (FlashAttention-2, Llama 3)",
-    "6nd": "6 x parameters x tokens, without attention (Kaplan et al., 2020)",
+    "6nd": "6 x parameters that a token uses x tokens, without attention (Kaplan et al., 2020)",
 }
 
 
@@ -28,12 +29,23 @@ def model_flops(graph: Graph, convention: Convention = "full-attention") -> Flop
         convention: a key of `CONVENTIONS`; for models without tokens 6nd falls back to the products.
     """
     if convention == "6nd" and graph.tokens is not None:
-        return 6 * graph.parameters * graph.tokens
+        return 6 * active_parameters(graph) * graph.tokens
     causal = convention == "causal"
     return 3 * sum(block.repeat * sum(_forward(op, causal=causal) for op in block.ops) for block in graph.blocks())
 
 
-def recomputed_flops(graph: Graph, recompute: str, convention: Convention = "full-attention") -> Flop:
+def active_parameters(graph: Graph) -> Count:
+    """Parameters that each token goes through: of experts those that it is sent to, of all else all."""
+    return sum(block.repeat * sum(map(_active, block.ops)) for block in graph.blocks())
+
+
+def _active(op: Op) -> Count:
+    return op.active_parameters if isinstance(op, Experts) else op.parameters
+
+
+def recomputed_flops(
+    graph: Graph, recompute: str, convention: Convention = "full-attention", modules: frozenset[str] = frozenset()
+) -> Flop:
     """FLOP of the forward passes that a recomputation policy executes again.
 
     Args:
@@ -41,7 +53,11 @@ def recomputed_flops(graph: Graph, recompute: str, convention: Convention = "ful
         recompute: none, selective or full.
         convention: as in `model_flops`; under 6nd a layer executed again counts 2 x its parameters x tokens, and
             attention nothing.
+        modules: parts of each layer that are executed again beside them.
     """
+    if modules:
+        parts = sum(b.repeat * sum(k.flops for op in b.ops for k in repeated(op, modules)) for b in graph.body)
+        return parts + recomputed_flops(graph, recompute, convention)
     if recompute == "none":
         return 0.0
     if convention == "6nd" and graph.tokens is not None:
@@ -61,6 +77,5 @@ def is_unfused(op: Op) -> bool:
 
 def _forward(op: Op, *, causal: bool) -> Flop:
     if isinstance(op, Attention):
-        pairs = 0.5 if causal and op.causal else 1.0
-        return 4 * op.scores * op.head_dim * pairs
+        return 2 * (op.seen_pairs if causal and op.causal else op.pairs) * op.pair_width
     return sum(k.flops for k in op.forward() if isinstance(k, Gemm | Convolution | FlashAttention | Fused | Repeated))

@@ -19,6 +19,8 @@ class Block:
     name: str
     ops: tuple[Op, ...]
     repeat: int = 1
+    places: tuple[int, ...] = ()
+    """Which layers of the body its repetitions are, counted from 0, where the body has several kinds."""
 
     @property
     def parameters(self) -> Count:

@@ -2,211 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from perfmodel.graph.builder import Builder, Ops, vocabulary
 from perfmodel.graph.graph import Block, Graph
-from perfmodel.graph.ops import Attention, Elementwise, Embedding, Linear, Loss, Norm, Op
 from perfmodel.specs.common import ELEMENT_BYTES, STORED_BYTES
 from perfmodel.specs.workload import sequence_of
 
 if TYPE_CHECKING:
     from perfmodel.specs.strategy import Grain
     from perfmodel.specs.workload import Training, Transformer
-    from perfmodel.units import Bytes, Count
-
-Ops = tuple[Op, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Builder:
-    """What all parts of one model share."""
-
-    model: Transformer
-    batch: Count
-    sequence: int
-    element: Bytes
-    operand: Bytes | None
-    fused: bool
-    elementwise: Grain
-
-    @property
-    def merged(self) -> bool:
-        return self.elementwise == "merged"
-
-    @property
-    def tokens(self) -> Count:
-        return self.batch * self.sequence
-
-    def linear(self, name: str, inputs: int, outputs: int, split: str, rows: Count | None = None, **kw: bool) -> Linear:
-        rows = self.tokens if rows is None else rows
-        bias = kw.pop("bias", self.model.bias)
-        # the layers of the body alone run narrow; frameworks keep embedding and head wide
-        operand = self.operand if split in {"column", "row"} and name != "logits" else None
-        return Linear(
-            name, rows, inputs, outputs, self.element, bias=bias, split=split, operand=operand, **kw  # type: ignore[arg-type]
-        )  # fmt: skip
-
-    def norm(self, name: str, rows: Count | None = None) -> Norm:
-        affine = 2 if self.model.norm == "layernorm" else 1
-        rows = self.tokens if rows is None else rows
-        return Norm(name, rows, self.model.hidden, self.element, affine, single=not self.merged)
-
-    def residual(self, name: str) -> Ops:
-        """Dropout and sum, in one kernel where they are merged; backward also the sum of the two gradients."""
-        elements, dropout = self.tokens * self.model.hidden, self.model.dropout
-        if not dropout:
-            return (Elementwise(name, elements, self.element, reads=2, backward_traffic=3),)
-        if self.merged:
-            return (Elementwise(name, elements, self.element, reads=2, mask=1, backward_traffic=5),)
-        return (
-            Elementwise(f"{name} dropout", elements, self.element, mask=1, backward_traffic=2),
-            Elementwise(name, elements, self.element, reads=2, backward_traffic=3),
-        )
-
-    def graph_operations(self, scores: Count) -> Ops:
-        """What a layer moves beyond the kernels of an eager framework, where each operation of its code is a kernel.
-
-        Counted from google-research/bert, modeling.py, and its gradients (derived). Each norm: mean, squared difference,
-        mean, then scale and shift on whole maps, 13 passes more forward and 19 backward; the gelu by tanh: power, three
-        products, two sums, tanh, two products, 16 and 24; both in fp32, as automatic mixed precision leaves means and
-        powers. Each dropout: random numbers, comparison, cast, two products, 5 and 3. Softmax backward: 6. Five biases.
-        """
-        if self.elementwise != "primitive":
-            return ()
-        x = self.tokens * self.model.hidden
-
-        def moves(name: str, elements: Count, forward: int, backward: int, element: Bytes) -> Op:
-            return Elementwise(name, elements, element, reads=forward - 1, backward_traffic=backward, split="tensor")
-
-        wide = max(self.element, ELEMENT_BYTES["fp32"])
-        return (
-            moves("norm operations", 2 * x, 13, 19, wide),
-            moves("gelu operations", self.tokens * self.model.ffn, 16, 24, wide),
-            moves("dropout operations", 2 * x + scores, 5, 3, self.element),
-            moves("softmax operations", scores, 0, 6, self.element),
-            moves("bias operations", 5 * x, 2, 0, self.element),
-        )
-
-    def attention(self, *, causal: bool, keys: int | None = None) -> Ops:
-        """Norm, projections, core, output projection, residual; ``keys`` of an encoder make it cross-attention."""
-        m = self.model
-        width, kv_width = m.heads * m.head, m.kv * m.head
-        prefix = "cross-attention" if keys else "attention"
-        core = Attention(
-            f"{prefix} core", self.batch, self.sequence, keys or self.sequence, m.heads, m.kv, m.head,
-            self.element, causal, self.fused, m.dropout, self.merged,
-        )  # fmt: skip
-        if keys:
-            projections: Ops = (
-                self.linear(f"{prefix} query", m.hidden, width, "column"),
-                self.linear(f"{prefix} key value", m.hidden, 2 * kv_width, "column", rows=self.batch * keys),
-            )
-        else:
-            projections = (self.linear(f"{prefix} qkv", m.hidden, width + 2 * kv_width, "column"),)
-        rotary: Ops = ()
-        if m.positions == "rotary":
-            rotary = (Elementwise("rotary", self.tokens * (width + kv_width), self.element, split="tensor"),)
-        return (
-            self.norm(f"{prefix} norm"),
-            *projections,
-            *rotary,
-            core,
-            self.linear(f"{prefix} output", width, m.hidden, "row"),
-            *self.residual(f"{prefix} residual"),
-        )
-
-    def mlp(self) -> Ops:
-        """Norm, up, activation, down, residual."""
-        m = self.model
-        gated = m.activation == "swiglu"
-        activation = Elementwise(
-            m.activation, self.tokens * m.ffn, self.element,
-            reads=1 + gated, kept=1 + gated, backward_traffic=3 + 2 * gated, split="tensor",
-        )  # fmt: skip
-        return (
-            self.norm("mlp norm"),
-            self.linear("mlp up", m.hidden, (1 + gated) * m.ffn, "column"),
-            *self.bias("mlp up bias", (1 + gated) * m.ffn),
-            activation,
-            self.linear("mlp down", m.ffn, m.hidden, "row"),
-            *self.residual("mlp residual"),
-            *self.graph_operations(self.batch * self.model.heads * self.sequence**2),
-        )
-
-    def bias(self, name: str, width: int) -> Ops:
-        """The sum with a bias that goes into an activation, where no kernel does both; its gradient belongs to the product."""
-        if self.merged or not self.model.bias:
-            return ()
-        return (
-            Elementwise(name, self.tokens * width, self.element, backward_traffic=0, split="tensor", broadcast=True),
-        )
-
-    def lookup(self) -> Ops:
-        """Token embedding, or patches projected to tokens, with positions."""
-        m = self.model
-        first: Ops
-        if m.patches:
-            p = m.patches
-            pixels = p.channels * p.patch**2
-            rows = self.batch * (p.image // p.patch) ** 2
-            first = (
-                self.linear("patch embedding", pixels, m.hidden, "none", rows=rows, bias=True, first=True),
-                Embedding("class token", self.batch, m.hidden, 1, self.element, split="none"),
-            )
-        else:
-            first = (Embedding("token embedding", self.tokens, m.hidden, _vocabulary(m), self.element),)
-        added: Ops = ()
-        if m.positions == "learned":
-            rows = m.max_positions or self.sequence
-            added = (Embedding("position embedding", self.sequence, m.hidden, rows, self.element, split="none"),)
-        if m.token_types:
-            added += (Embedding("segment embedding", self.tokens, m.hidden, m.token_types, self.element, split="none"),)
-        if not added:
-            return first
-        return (*first, *added, *self.residual("embedding sum"))
-
-    def relative(self) -> Ops:
-        """One table of relative position biases for each stack (T5)."""
-        m = self.model
-        if m.positions != "relative":
-            return ()
-        pairs = self.sequence**2
-        return (Embedding("relative positions", pairs, m.heads, m.max_positions or 32, self.element, split="none"),)
-
-    def head(self) -> Ops:
-        """Final norm, output layer and loss."""
-        m = self.model
-        norm: Ops = (self.norm("final norm"),) if m.final_norm else ()
-        if m.pretraining_head:
-            return (*norm, *self.bert_head())
-        if m.classes:
-            output = self.linear("classifier", m.hidden, m.classes, "none", rows=self.batch, bias=True)
-            return (*norm, output, Loss("loss", self.batch, m.classes, self.element, split="none"))
-        return (*norm, *self.output(bias=False))
-
-    def output(self, *, bias: bool) -> Ops:
-        """Logits over the vocabulary and their loss; a tied output layer adds no weights, but a bias may."""
-        m, words = self.model, _vocabulary(self.model)
-        rows = self.tokens * m.predicted
-        logits = self.linear("logits", m.hidden, words, "column", rows=rows, bias=bias, shared=m.tied)
-        extra: Ops = (Embedding("logits bias", 1, 1, words, self.element, split="none"),) if bias and m.tied else ()
-        return (logits, *extra, Loss("loss", rows, words, self.element))
-
-    def bert_head(self) -> Ops:
-        """Pooler and next-sentence classifier; transform and logits of the masked positions."""
-        m, rows = self.model, self.tokens * self.model.predicted
-        activation = Elementwise(
-            "transform gelu", rows * m.hidden, self.element, kept=1, backward_traffic=3, split="none"
-        )
-        return (
-            self.linear("pooler", m.hidden, m.hidden, "none", rows=self.batch),
-            self.linear("next sentence", m.hidden, 2, "none", rows=self.batch),
-            self.linear("transform", m.hidden, m.hidden, "none", rows=rows),
-            activation,
-            self.norm("transform norm", rows=rows),
-            *self.output(bias=True),
-        )
+    from perfmodel.units import Count
 
 
 def transformer(model: Transformer, training: Training, *, microbatch: Count, fused: bool, elementwise: Grain) -> Graph:
@@ -223,10 +30,10 @@ def transformer(model: Transformer, training: Training, *, microbatch: Count, fu
     sequence = sequence_of(model, training)
     stored, number = STORED_BYTES[training.precision], ELEMENT_BYTES[training.precision]
     operand = number if number < stored else None
-    build = _Builder(model, microbatch, sequence, stored, operand, fused, elementwise)
+    build = Builder(model, microbatch, sequence, stored, operand, fused, elementwise)
     encoder_norm: Ops = (build.norm("embedding norm"),) if model.pretraining_head else ()
     prologue: tuple[Block, ...] = (Block("embedding", (*build.lookup(), *build.relative(), *encoder_norm)),)
-    body: tuple[Block, ...] = (Block("layer", (*build.attention(causal=model.causal), *build.mlp()), model.layers),)
+    body = _layers(build)
     top = build
     if model.decoder_layers:
         target = training.target_sequence or sequence
@@ -240,14 +47,30 @@ def transformer(model: Transformer, training: Training, *, microbatch: Count, fu
     return Graph(
         prologue, body, (Block("head", top.head()),),
         boundary=build.tokens * model.hidden * stored,
-        tied=_vocabulary(model) * model.hidden if model.tied and model.vocabulary else 0,
+        tied=vocabulary(model) * model.hidden if model.tied and model.vocabulary else 0,
         tokens=build.tokens if top is build else build.tokens + top.tokens,
     )  # fmt: skip
 
 
-def _decoder(build: _Builder, keys: int) -> Ops:
+def _layers(build: Builder) -> tuple[Block, ...]:
+    """A block for each kind of layer that a model has: mixture or not, with a window or without."""
+    model = build.model
+    places: dict[tuple[bool, bool], list[int]] = {}
+    for layer in range(model.layers):
+        places.setdefault((model.is_mixture(layer), model.is_windowed(layer)), []).append(layer)
+    alone = len(places) == 1
+    return tuple(
+        Block(
+            "layer" if alone else _name(mixed=mixed, windowed=windowed), build.layer(mixed=mixed, windowed=windowed),
+            len(which), () if alone else tuple(which),
+        )
+        for (mixed, windowed), which in places.items()
+    )  # fmt: skip
+
+
+def _name(*, mixed: bool, windowed: bool) -> str:
+    return f"{'mixture' if mixed else 'dense'} layer{' with window' if windowed else ''}"
+
+
+def _decoder(build: Builder, keys: int) -> Ops:
     return (*build.attention(causal=True), *build.attention(causal=False, keys=keys), *build.mlp())
-
-
-def _vocabulary(model: Transformer) -> int:
-    return int(model.vocabulary or 0)

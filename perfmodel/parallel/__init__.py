@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from perfmodel.graph.ops import Linear
-from perfmodel.parallel import context, tensor
+from perfmodel.graph.ops import Experts, Linear
+from perfmodel.parallel import context, expert, tensor
 from perfmodel.parallel.layout import Group, Layout, arrange, replicas
 from perfmodel.parallel.messages import Message
 
@@ -35,11 +35,18 @@ class LocalBlock:
     name: str
     ops: tuple[LocalOp, ...]
     repeat: Count
+    places: tuple[int, ...] = ()
+    """Which layers of the model these are, where it has several kinds."""
 
     @property
     def parameters(self) -> Count:
         """That this device holds of one repetition."""
         return sum(local.op.parameters for local in self.ops)
+
+    @property
+    def expert_parameters(self) -> Count:
+        """Of them, those of routed experts."""
+        return sum(local.op.parameters for local in self.ops if isinstance(local.op, Experts))
 
     @property
     def gradients(self) -> Count:
@@ -78,7 +85,8 @@ def divide(graph: Graph, layout: Layout, strategy: Strategy) -> Share:
 
     def local(op: Op) -> LocalOp:
         piece = context.shard(op, ranks=layout.cp)
-        held = tensor.shard(piece, ranks=layout.tp, sequence=sequence)
+        held = expert.shard(tensor.shard(piece, ranks=layout.tp, sequence=sequence), layout)
+        tokens = expert.messages(piece, held, layout, strategy)
         forward = tensor.forward_messages(piece, layout.tensor, sequence_parallel=strategy.sequence_parallel)
         backward = tensor.backward_messages(
             piece, layout.tensor,
@@ -86,16 +94,16 @@ def divide(graph: Graph, layout: Layout, strategy: Strategy) -> Share:
         )  # fmt: skip
         return LocalOp(
             held,
-            (*context.messages(held, layout.context, backward=False), *forward),
-            (*context.messages(held, layout.context, backward=True), *backward),
+            (*context.messages(held, layout.context, backward=False), *forward, *tokens),
+            (*context.messages(held, layout.context, backward=True), *backward, *tokens),
         )
 
     def blocks(of: tuple[Block, ...], stages: Count) -> tuple[LocalBlock, ...]:
-        return tuple(LocalBlock(b.name, tuple(map(local, b.ops)), b.repeat / stages) for b in of)
+        return tuple(LocalBlock(b.name, tuple(map(local, b.ops)), b.repeat / stages, b.places) for b in of)
 
     return Share(
         blocks(graph.prologue, 1),
-        blocks(graph.body, layout.pp),
+        blocks(graph.body, layout.pp / layout.cut.fullness),
         blocks(graph.epilogue, 1),
         graph.boundary / layout.cp / sequence,
         graph.tied / layout.tp,

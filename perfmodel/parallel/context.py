@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from perfmodel.graph.ops import Attention, Elementwise, Embedding, Linear, Loss, Norm, Op
+from perfmodel.graph.ops import Attention, Elementwise, Embedding, Experts, Linear, Loss, Norm, Op
 from perfmodel.parallel.messages import Message
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ def shard(op: Op, *, ranks: Count) -> Op:
             return replace(op, rows=op.rows / ranks)
         case Elementwise():
             return replace(op, elements=op.elements / ranks)
+        case Experts():
+            return replace(op, tokens=op.tokens / ranks)
         case Attention():
             return replace(op, queries=op.queries / ranks, saved_over=ranks)
         case _:
@@ -34,7 +36,7 @@ def messages(op: Op, group: Group, *, backward: bool) -> tuple[Message, ...]:
     """Keys and values are gathered forward; backward gathered again and their gradients scattered."""
     if not isinstance(op, Attention):
         return ()
-    size = 2 * op.batch * op.keys * op.kv_heads * op.head_dim * op.element
+    size = op.batch * op.keys * op.kv_heads * op.pair_width * op.element
     gather = Message("context all-gather", "all-gather", size, group)
     scatter = Message("context reduce-scatter", "reduce-scatter", size, group)
     return (gather, scatter) if backward else (gather,)

@@ -16,6 +16,9 @@ import numpy as np
 
 from perfmodel.errors import InputError, Place, Problem
 from perfmodel.origin import place_of
+from perfmodel.parallel.cut import EVEN, Cut, cut_faults, cut_of
+from perfmodel.parallel.expert_rules import expert_faults
+from perfmodel.parallel.near import divisors, multiples
 from perfmodel.specs.strategy import ORDER
 from perfmodel.specs.workload import Transformer, sequence_of
 
@@ -75,6 +78,12 @@ class Layout:
     """Replicas over which ZeRO shards, those of context parallelism included."""
     order: str = "-".join(ORDER)
     """Degrees from the innermost to the outermost."""
+    ep: Count = 1
+    etp: Count = 1
+    cut: Cut = EVEN
+    """Which layers a stage has."""
+    host: Count = 0
+    """Devices that a network within hosts joins; 0 where that does not matter."""
 
     @property
     def devices(self) -> Count:
@@ -153,6 +162,8 @@ def arrange(workload: Workload, hardware: Hardware, strategy: Strategy) -> Layou
     return Layout(
         tp=s.tp, pp=s.pp, vpp=s.vpp, cp=s.cp, dp=dp, microbatch=s.microbatch,
         batch=workload.training.batch, shard_group=s.shard_group or dp * s.cp, order=s.order,
+        ep=s.ep, etp=s.etp or s.tp, cut=cut_of(workload.model, s),
+        host=max((t.devices for t in hardware.network if t.is_local), default=0),
     )  # fmt: skip
 
 
@@ -174,6 +185,7 @@ class _Rules:
         yield from self.device_rules()
         yield from self.batch_rules()
         yield from self.pipeline_rules()
+        yield from self.expert_rules()
         if isinstance(self.workload.model, Transformer):
             yield from self.tensor_rules(self.workload.model)
         else:
@@ -196,7 +208,7 @@ class _Rules:
         elif s.devices and s.devices % model:
             yield self.problem(
                 "devices",
-                f"{s.devices} is no multiple of tp x pp x cp = {model}; nearest that are: {_multiples(s.devices, model)}",
+                f"{s.devices} is no multiple of tp x pp x cp = {model}; nearest that are: {multiples(s.devices, model)}",
             )
         devices = s.devices or model * (s.dp or 1)
         if devices > self.hardware.reach:
@@ -207,10 +219,8 @@ class _Rules:
         if group and (replicas(s) * s.cp) % group:
             total = replicas(s) * s.cp
             yield self.problem(
-                "shard_group", f"{group} does not divide {total} replicas; nearest that do: {_divisors(group, total)}"
+                "shard_group", f"{group} does not divide {total} replicas; nearest that do: {divisors(group, total)}"
             )
-        if s.ep > 1:
-            yield self.problem("ep", f"{self.workload.name} has no experts to spread; leave ep at 1")
 
     def batch_rules(self) -> Iterator[Problem]:
         s, batch = self.strategy, self.workload.training.batch
@@ -220,13 +230,13 @@ class _Rules:
             yield Problem(
                 place,
                 "batch",
-                f"{batch} is not divisible by {dp} data-parallel replicas; nearest that are: {_multiples(batch, dp)}",
+                f"{batch} is not divisible by {dp} data-parallel replicas; nearest that are: {multiples(batch, dp)}",
             )
         elif dp and (batch // dp) % s.microbatch:
             share = batch // dp
             yield self.problem(
                 "microbatch",
-                f"{s.microbatch} does not divide the {share} samples of a replica; nearest that do: {_divisors(s.microbatch, share)}",
+                f"{s.microbatch} does not divide the {share} samples of a replica; nearest that do: {divisors(s.microbatch, share)}",
             )
 
     def pipeline_rules(self) -> Iterator[Problem]:
@@ -238,15 +248,17 @@ class _Rules:
                         name, f"needs a chain of equal layers, which {self.workload.name} is not; leave {name} at 1"
                     )
             return
-        if model.layers % s.pp:
+        if s.stage_layers != "equal":
+            yield from (self.problem("stage_layers", message) for message in cut_faults(model.layers, s))
+        elif model.layers % s.pp:
             yield self.problem(
-                "pp", f"{s.pp} does not divide {model.layers} layers; nearest that do: {_divisors(s.pp, model.layers)}"
+                "pp", f"{s.pp} does not divide {model.layers} layers; nearest that do: {divisors(s.pp, model.layers)}"
             )
         elif (model.layers // s.pp) % s.vpp:
             each = model.layers // s.pp
             yield self.problem(
                 "vpp",
-                f"{s.vpp} does not divide the {each} layers of a stage; nearest that do: {_divisors(s.vpp, each)}",
+                f"{s.vpp} does not divide the {each} layers of a stage; nearest that do: {divisors(s.vpp, each)}",
             )
         if s.vpp > 1 and s.pp == 1:
             yield self.problem("vpp", "virtual stages need a pipeline; raise pp above 1 or leave vpp at 1")
@@ -275,12 +287,18 @@ class _Rules:
         if s.schedule in UNSHARDED and s.zero > 1:
             yield self.problem("zero", f"{s.schedule} keeps several versions of the weights; leave zero at 0 or 1")
 
+    def expert_rules(self) -> Iterator[Problem]:
+        s, model = self.strategy, self.workload.model
+        experts = model.experts if isinstance(model, Transformer) else None
+        for name, message in expert_faults(s, experts, replicas(s)):
+            yield self.problem(name, message.format(name=self.workload.name))
+
     def tensor_rules(self, model: Transformer) -> Iterator[Problem]:
         s = self.strategy
         for what, size in (("attention heads", model.heads), ("of the MLP's width", model.ffn)):
             if size % s.tp:
                 yield self.problem(
-                    "tp", f"{s.tp} does not divide {size} {what}; nearest that do: {_divisors(s.tp, size)}"
+                    "tp", f"{s.tp} does not divide {size} {what}; nearest that do: {divisors(s.tp, size)}"
                 )
                 break
         if model.kv_heads is not None and model.kv % s.tp and s.tp % model.kv:
@@ -289,7 +307,7 @@ class _Rules:
         if sequence % s.cp:
             yield self.problem(
                 "cp",
-                f"{s.cp} does not divide a sequence of {sequence} tokens; nearest that do: {_divisors(s.cp, sequence)}",
+                f"{s.cp} does not divide a sequence of {sequence} tokens; nearest that do: {divisors(s.cp, sequence)}",
             )
         elif s.sequence_parallel and (sequence // s.cp) % s.tp:
             yield self.problem(
@@ -328,19 +346,3 @@ class _Rules:
             place = place_of(servers.count, Place(f"strategy {s.name}"))
             message = f"{servers.count} servers do not find room on {workers} {what}; take at most {workers}, or placement dedicated"
             yield Problem(place, "servers.count", message)
-
-
-def _divisors(value: int, of: int) -> str:
-    small = [d for d in range(1, math.isqrt(of) + 1) if of % d == 0]
-    return _around(value, sorted({*small, *(of // d for d in small)}))
-
-
-def _multiples(value: int, of: int) -> str:
-    below = value // of * of
-    return _around(value, [m for m in (below, below + of) if m])
-
-
-def _around(value: int, allowed: list[int]) -> str:
-    below = [a for a in allowed if a < value][-1:]
-    above = [a for a in allowed if a > value][:1]
-    return " and ".join(map(str, below + above))

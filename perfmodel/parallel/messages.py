@@ -12,6 +12,10 @@ if TYPE_CHECKING:
 Collective = Literal["all-reduce", "reduce-scatter", "all-gather", "all-to-all", "broadcast", "reduce", "send"]
 
 
+ELSEWHERE = "another pass"
+"""Of a message that travels beside a whole pass of another microbatch."""
+
+
 @dataclass(frozen=True, slots=True)
 class Message:
     """One collective of a group.
@@ -26,6 +30,6 @@ class Message:
     size: Bytes
     group: Group
     under: str = ""
-    """The kernel beside which it travels; empty where nothing hides it."""
+    """The kernel beside which it travels, or `ELSEWHERE`; empty where nothing hides it."""
     imbalance: Count = 1.0
     """Of an all-to-all: bytes of the rank that sends or receives most, over the mean."""

@@ -27,6 +27,8 @@ def shard(op: Op, *, ranks: Count, sequence: Count) -> Op:
             return replace(op, outputs=op.outputs / ranks, saved_over=sequence)
         case Linear(split="row"):
             return replace(op, inputs=op.inputs / ranks)
+        case Linear(split="sequence"):
+            return replace(op, rows=op.rows / sequence)
         case Attention(split="heads"):
             return replace(op, heads=op.heads / ranks, kv_heads=np.maximum(op.kv_heads / ranks, 1))
         case Embedding(split="vocabulary") | Loss(split="vocabulary"):
@@ -37,6 +39,8 @@ def shard(op: Op, *, ranks: Count, sequence: Count) -> Op:
             return replace(op, elements=op.elements / sequence)
         case Norm(split="sequence"):
             return replace(op, rows=op.rows / sequence)
+        case Norm(split="heads"):
+            return replace(op, rows=op.rows / ranks)
         case _:
             return op
 

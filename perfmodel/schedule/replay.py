@@ -123,18 +123,19 @@ def _named(parts: tuple[Part, ...]) -> tuple[tuple[str, float], ...]:
 
 
 def _times(stage: Stage, layout: Layout, sync: Synchronisation, schedule: Schedule, slowdown: float) -> Times:
-    """Seconds by position: the body's equal chunks, with the embedding at the first and the head at the last."""
+    """Seconds by position: the body's chunks, the last perhaps shorter, with the embedding at the first and the head at the last."""
     chunks, repeats = int(layout.vpp), schedule.repeats
     once = schedule.once
     ahead = beside("forward", stage.body_forward, () if once else sync.forward, slowdown)
     back = beside("backward", stage.body_backward, () if once else (*sync.backward, *sync.exposed), slowdown)
     first, last = _passes(stage.prologue), _passes(stage.epilogue)
     positions = int(layout.pp) * (chunks + repeats)
+    spare = float(stage.slack / (duration(stage.body_forward) + duration(stage.body_backward)))
 
     def along(body: float, begin: float, end: float) -> list[float]:
         made = [body / chunks] * positions
         made[0] += begin
-        made[-1] += end
+        made[-1] += end - body * spare
         return made
 
     weight = float(weight_gradients(back))

@@ -14,10 +14,12 @@ from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
+from perfmodel.schedule.passes import Pass
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from perfmodel.schedule.passes import Order, Pass, Slot
+    from perfmodel.schedule.passes import Order, Slot
 
     Needs = Callable[[Pass], Sequence[Pass]]
 
@@ -159,21 +161,20 @@ class _Run:
         if each.kind == "weight":
             return False
         after = each.position + (1 if each.kind == "forward" else -1)
-        wanted = each._replace(position=after)
-        return self.devices.get(wanted, device) != device
+        return self.devices.get(Pass(each.kind, each.microbatch, after), device) != device
 
     def needs(self, each: Pass) -> Iterator[Pass]:
         kind, microbatch, position = each
         yield from self.also(each)
         if kind == "weight":
-            yield each._replace(kind="backward")
+            yield Pass("backward", microbatch, position)
             return
         if kind == "forward" and position:
-            yield each._replace(position=position - 1)
+            yield Pass("forward", microbatch, position - 1)
         if kind == "backward":
-            yield each._replace(kind="forward")
+            yield Pass("forward", microbatch, position)
             if position < self.last[microbatch]:
-                yield each._replace(position=position + 1)
+                yield Pass("backward", microbatch, position + 1)
 
 
 def _nothing(_: Pass) -> tuple[Pass, ...]:

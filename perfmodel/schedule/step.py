@@ -16,12 +16,13 @@ from perfmodel.schedule.dual_pipe import paired
 from perfmodel.schedule.parts import only, weight_gradients
 from perfmodel.schedule.passes import Costs
 from perfmodel.timeline import Overlap, Part, Repeat, Serial, duration
+from perfmodel.units import TINY
 
 if TYPE_CHECKING:
     from perfmodel.parallel import Layout
     from perfmodel.schedule.kind import Schedule
     from perfmodel.sync import Synchronisation
-    from perfmodel.units import Count, Number
+    from perfmodel.units import Count, Number, Seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,8 @@ class Stage:
     epilogue: Part
     sends: tuple[Part, ...]
     """To and from the neighbouring stages, forward and backward."""
+    slack: Seconds = 0.0
+    """Of the last stage, where it has fewer layers than the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,5 +146,9 @@ def _ends(stage: Stage, layout: Layout, schedule: Schedule) -> tuple[Count, Coun
     if schedule.both_ways:  # both ends have both, each for the microbatches of one direction
         return microbatches / 2, microbatches / 2
     both = (np.asarray(layout.pp) == 1) | schedule.turns
-    first_larger = np.asarray(duration(stage.prologue)) >= duration(stage.epilogue)
-    return np.where(both | first_larger, microbatches, 1), np.where(both | ~first_larger, microbatches, 1)
+    head = duration(stage.epilogue)
+    last = np.maximum(head - stage.slack, 0)
+    beyond = last / np.maximum(head, TINY)
+    first_larger = np.asarray(duration(stage.prologue)) >= last
+    heads = np.where(both | ~first_larger, 1 + (microbatches - 1) * beyond, 1)
+    return np.where(both | first_larger, microbatches, 1), heads

@@ -33,6 +33,11 @@ Algorithm = Literal[
 ]
 ORDER = ("tp", "cp", "ep", "dp", "pp")
 """Degrees of parallelism in the order in which ranks are numbered, innermost first."""
+Dispatcher = Annotated[Literal["all-to-all", "deduplicated", "all-gather"], KeepOrigin]
+ExpertKernels = Annotated[Literal["grouped", "each"], KeepOrigin]
+StageLayers = Annotated[Literal["equal", "last-fewer", "ends-fewer"], KeepOrigin]
+MODULES = frozenset({"norms", "activations", "latent"})
+"""Parts of a layer that may be recomputed by name."""
 MapLayout = Annotated[Literal["channels-first", "channels-last"], KeepOrigin]
 BatchNorm = Annotated[Literal["persistent", "streaming"], KeepOrigin]
 
@@ -93,12 +98,25 @@ class Strategy(Spec):
     """Pipeline parallel: the layers cut into pp stages."""
     vpp: Degree = 1
     """Virtual stages (model chunks) on each pipeline stage; above 1 the schedule is interleaved."""
+    stage_layers: StageLayers = "equal"
+    """What happens to layers that do not divide by the chunks: refused; the last chunk has fewer; or the first and the last
+    do, as where embedding and head count as layers."""
     cp: Degree = 1
     """Context parallel: each sequence cut into cp parts."""
     dp: Degree | None = None
     """Data parallel replicas; default devices / (tp x pp x cp)."""
     ep: Degree = 1
-    """Expert parallel, inside dp: the experts spread over ep devices."""
+    """Expert parallel: the experts of each layer spread over ep groups of devices of one pipeline stage."""
+    etp: Degree | None = None
+    """Expert tensor parallel: each expert split over etp devices; default tp."""
+    dispatcher: Dispatcher = "all-to-all"
+    """How tokens reach their experts: a copy for each expert; one for each rank that has some of them (deduplicated, as
+    DeepEP and HybridEP do); or all tokens to all ranks."""
+    expert_kernels: ExpertKernels = "grouped"
+    """Whether the host launches the products of all experts of a device at once, or those of each expert; that costs where
+    the host is what binds."""
+    expert_overlap: Annotated[Literal["none", "passes"], KeepOrigin] = "none"
+    """Whether tokens travel beside the pass of another microbatch."""
     order: Text = "-".join(ORDER)
     """How ranks are numbered, innermost degree first: the degrees that come first have near ranks. Megatron-LM's option
     is tp-cp-ep-pp-dp."""
@@ -112,6 +130,9 @@ class Strategy(Spec):
     """Samples that a replica works on at a time."""
     recompute: Recompute = "none"
     """Activations recomputed in the backward pass: none, selective (the attention core), full (each layer)."""
+    recompute_modules: Text = ""
+    """Further parts of each layer that are recomputed, joined by `+`: norms, activations, latent (the projections of latent
+    attention that go up). Empty recomputes none of them."""
     attention: Attention = "flash"
     """unfused materialises the scores in memory; flash never does, flash-2, flash-1 and cudnn by the
     kernels of this name, where the device has better."""
@@ -151,6 +172,12 @@ class Strategy(Spec):
     def faults(self) -> Iterator[Fault]:
         """A framework whose source the file does not list, and an order that is none."""
         yield from _order_faults(self.order)
+        for unknown in sorted(self.modules - MODULES):
+            message = f"knows no {unknown!r}; join some of {', '.join(sorted(MODULES))} with +"
+            yield Fault("recompute_modules", message, self.recompute_modules)
+        if self.modules and self.recompute == "full":
+            message = "full recomputes all of each layer already; leave it out, or take recompute none"
+            yield Fault("recompute_modules", message, self.recompute_modules)
         if self.framework and self.framework.source not in self.sources:
             yield Fault("framework.source", f"{self.framework.source!r} is no key of 'sources'", self.framework.source)
         if self.sync != "all-reduce" and self.zero:
@@ -162,6 +189,11 @@ class Strategy(Spec):
             yield Fault("servers", message, self.servers.count)
         elif self.servers:
             yield from _server_faults(self.servers)
+
+    @property
+    def modules(self) -> frozenset[str]:
+        """Parts of each layer that are recomputed, beside those of `recompute`."""
+        return frozenset(str(self.recompute_modules).split("+")) - {""}
 
     @property
     def keeper(self) -> Servers:

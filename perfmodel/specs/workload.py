@@ -10,12 +10,24 @@ from perfmodel.origin import Integer, KeepOrigin
 from perfmodel.specs.common import Group, Precision, Share, Size, SpecFile
 from perfmodel.specs.convnet import Convnet, Layer, convnet_faults
 from perfmodel.specs.custom import Custom, OpSpec, custom_faults
+from perfmodel.specs.experts import Experts, Latent, experts_faults
 from perfmodel.yamlfile import Fault, Spec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Convnet", "Custom", "Layer", "OpSpec", "Patches", "Training", "Transformer", "Workload"]
+__all__ = [
+    "Convnet",
+    "Custom",
+    "Experts",
+    "Latent",
+    "Layer",
+    "OpSpec",
+    "Patches",
+    "Training",
+    "Transformer",
+    "Workload",
+]
 
 
 class Patches(Spec):
@@ -67,6 +79,18 @@ class Transformer(Group):
     """BERT's pooler, next-sentence and masked-language heads."""
     predicted: Share = 1.0
     """Share of the positions whose output is computed; of BERT the masked ones."""
+    experts: Experts | None = None
+    """In the place of the multilayer perceptron, in some layers or all."""
+    latent: Latent | None = None
+    """Attention whose queries, keys and values are made of narrow vectors; heads have widths of their own."""
+    head_norm: bool = False
+    """A norm of each head's queries and keys."""
+    window: Size | None = None
+    """Tokens that a query sees at most: sliding window attention. None sees all."""
+    full_interval: Size | None = None
+    """One layer in so many, the last of them, sees all tokens in spite of the window; None has no such layer."""
+    future_tokens: Annotated[Integer, Field(ge=0)] = 0
+    """Modules that each predict one token further ahead: a layer with norms and a projection of its own, and a second loss."""
 
     @property
     def ffn(self) -> int:
@@ -80,8 +104,18 @@ class Transformer(Group):
 
     @property
     def head(self) -> int:
-        """Width of one head."""
+        """Width of one head's queries and keys."""
+        if self.latent:
+            return self.latent.nope + self.latent.rope
         return self.head_dim or self.hidden // self.heads
+
+    def is_mixture(self, layer: int) -> bool:
+        """Whether a layer, counted from 0, has experts."""
+        return self.experts is not None and self.experts.is_mixture(layer)
+
+    def is_windowed(self, layer: int) -> bool:
+        """Whether a layer sees no more than the window."""
+        return self.window is not None and not (self.full_interval and (layer + 1) % self.full_interval == 0)
 
 
 class Training(Group):
@@ -114,7 +148,7 @@ class Workload(SpecFile):
             yield from custom_faults(self.model, "model")
 
     def _transformer_faults(self, model: Transformer) -> Iterator[Fault]:
-        if model.head_dim is None and model.hidden % model.heads:
+        if model.head_dim is None and model.latent is None and model.hidden % model.heads:
             yield Fault(
                 "model.heads", f"{model.heads} heads do not divide hidden {model.hidden}; give head_dim", model.heads
             )
@@ -126,10 +160,31 @@ class Workload(SpecFile):
             yield Fault(
                 "model.patches.patch", f"does not divide the image of {model.patches.image}", model.patches.patch
             )
+        if model.experts:
+            yield from experts_faults(model.experts, model.layers, "model.experts")
+        yield from _feature_faults(model)
         if model.vocabulary and self.training.sequence is None:
             yield Fault("training", "needs a sequence length")
         if model.patches and self.training.sequence is not None:
             yield Fault("training.sequence", "an image has none; leave it out", self.training.sequence)
+
+
+def _feature_faults(model: Transformer) -> Iterator[Fault]:
+    """Features that only a decoder without an encoder has, and some that exclude one another."""
+    decoder = model.vocabulary is not None and model.causal and not model.decoder_layers
+    for name in ("experts", "latent", "window", "future_tokens"):
+        if getattr(model, name) and not decoder:
+            yield Fault(f"model.{name}", "is for decoders alone", getattr(model, name))
+    if model.full_interval and not model.window:
+        yield Fault("model.full_interval", "without a window every layer sees all; leave it out", model.full_interval)
+    if model.latent:
+        for name, value in (("kv_heads", model.kv_heads), ("head_dim", model.head_dim)):
+            if value is not None:
+                yield Fault(f"model.{name}", "follows from latent; leave it out", value)
+        if model.positions != "rotary":
+            yield Fault("model.positions", "of latent attention are rotary", None)
+        if model.head_norm:
+            yield Fault("model.head_norm", "latent attention has norms of its own; leave it out", None)
 
 
 def sequence_of(model: Transformer, training: Training) -> int:

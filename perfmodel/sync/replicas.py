@@ -55,16 +55,18 @@ class Replicas:
     layout: Layout
     hardware: Hardware
     strategy: Strategy
+    experts: Count = 0
+    """Of the parameters, those of routed experts, which fewer ranks have copies of."""
 
     @property
     def gradient(self) -> Bytes:
-        """Of one device, as it travels."""
-        return self.parameters * self.state.gradient
+        """Of one device, as it travels; without that of routed experts."""
+        return (self.parameters - self.experts) * self.state.gradient
 
     @property
     def weight(self) -> Bytes:
-        """Of one device, in the copy that computes."""
-        return self.parameters * self.state.weight
+        """Of one device, in the copy that computes; without that of routed experts."""
+        return (self.parameters - self.experts) * self.state.weight
 
     def message(self, name: str, collective: Collective, size: Bytes, group: Group, algorithm: str = "fastest") -> Part:
         """One collective among replicas."""
@@ -93,12 +95,13 @@ class Replicas:
         pair = Group(2, layout.pipeline.stride * np.maximum(layout.pp - 1, 1))
         return self.message("mirrored stage all-reduce", "all-reduce", self.gradient, pair)
 
-    def optimizer_step(self, shards: Count = 1) -> Part:
-        """Of one device, which updates one of so many shards."""
+    def optimizer_step(self, shards: Count = 1, expert_shards: Count = 1) -> Part:
+        """Of one device, which updates one of so many shards, and one of so many of its experts."""
+        updated = (self.parameters - self.experts) / shards + self.experts / expert_shards
         efficiency = self.hardware.device.efficiency
         return term(
             "optimizer step", streaming, kind="optimizer",
-            traffic=self.parameters * (self.state.update_traffic / shards),
+            traffic=updated * self.state.update_traffic,
             bandwidth=self.hardware.device.memory.bandwidth,
             fraction=efficiency.streaming.fraction, launch=efficiency.launch.time,
         )  # fmt: skip

@@ -28,6 +28,15 @@ STRATEGIES = {
     "zero 2": Strategy(zero=2, fused_accumulation=False),
     "zero 3": Strategy(zero=3),
     "gpipe": Strategy(schedule="gpipe"),
+    "breadth-first": Strategy(schedule="breadth-first", zero=3),
+    "zero bubble": Strategy(schedule="zero-bubble-h1"),
+    "zero bubble twice": Strategy(schedule="zero-bubble-h2"),
+    "zero bubble v": Strategy(schedule="zero-bubble-v"),
+    "dual pipe": Strategy(schedule="dual-pipe", zero=1),
+    "asynchronous": Strategy(schedule="pipedream"),
+    "two versions": Strategy(schedule="pipedream-2bw"),
+    "decoupled backward": Strategy(schedule="decoupled-backward"),
+    "three forward": Strategy(schedule="3f1b"),
 }
 every_strategy = pytest.mark.parametrize("strategy", STRATEGIES.values(), ids=STRATEGIES)
 

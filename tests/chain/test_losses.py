@@ -32,7 +32,7 @@ def jobs(draw: st.DrawFn) -> tuple[str, str, dict[str, Any]]:
     dp, microbatch = draw(st.sampled_from([1, 2, 4])), draw(st.sampled_from([1, 2]))
     job: dict[str, Any] = {"dp": dp, "microbatch": microbatch, "batch": 32 * dp * microbatch}
     if (workload, machine) != GPT:
-        job["sync"] = draw(st.sampled_from(["all-reduce", "peer-to-peer"]))
+        job["sync"] = draw(st.sampled_from(["all-reduce", "peer-to-peer", "parameter-server"]))
         return workload, machine, job
     schedule = draw(st.sampled_from(list(SCHEDULES)))
     job |= {"tp": draw(st.sampled_from([1, 2, 8])), "cp": draw(st.sampled_from([1, 2])), "schedule": schedule}
@@ -105,6 +105,16 @@ class TestEachGoesWhereItsCauseIs:
     def test_servers(self) -> None:
         made = api.predict("vgg-16", "ac922-4gpu", dp=16, microbatch=32, batch=512, sync="parameter-server")
         assert made.losses["exposed parameter servers"] > 0
+
+    def test_stragglers(self, capsys: pytest.CaptureFixture[str]) -> None:
+        job = ("predict", "gpt2-1.5b", "dgx-a100-80gb", "--devices", "64", "--batch", "512", "--format", "json")
+        told = []
+        for more in ((), ("--stragglers", "jitter-assumed")):
+            assert main([*job, *more]) == 0
+            told.append(json.loads(capsys.readouterr().out))
+            assert sum(told[-1]["losses"].values()) == pytest.approx(told[-1]["step_time"], rel=1e-9, abs=0)
+        delay = told[1]["step_time"] - told[0]["step_time"]
+        assert told[1]["losses"]["stragglers"] == pytest.approx(delay, rel=1e-6)
 
     def test_the_host(self) -> None:
         made = api.predict("gpt2-124m", "dgx-a100-80gb", dp=1, batch=1, strategy="megatron-deepspeed")

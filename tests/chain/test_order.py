@@ -21,7 +21,8 @@ SIZES = {"tp": 2, "cp": 3, "dp": 4, "pp": 5}
 
 
 def layout(order: str, shard_group: int = 12, **sizes: int) -> Layout:
-    return Layout(**{**SIZES, **sizes}, vpp=1, microbatch=1, batch=4, shard_group=shard_group, order=order)
+    degrees: dict[str, Any] = {**SIZES, **sizes}
+    return Layout(**degrees, vpp=1, microbatch=1, batch=4, shard_group=shard_group, order=order)
 
 
 def members(group: Group, start: int = 0) -> set[int]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal, cast
 
 from perfmodel.library import find
 from validation.tools.cases import Case, Skipped, UnknownMachine, machine
+from validation.tools.experts import is_mixture, mixture_workload, routing_overrides, small_mixture
 from validation.tools.fabric import fabric_overrides
 from validation.tools.shapes import Shape, named
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from perfmodel.specs.measurement import Metric
 
-Value = str | int | bool
+Value = str | int | bool | float
 
 HEADER = frozenset(
     {"source", "model", "family", "layers", "hidden", "heads", "vocab", "seq_len", "hardware", "devices", "tp", "pp", "dp",
@@ -50,7 +51,7 @@ FRAMEWORKS: tuple[tuple[str, str], ...] = (
 MEGATRON = (("2022-01", "megatron-2021"), ("2023-07", "megatron-2022"))
 """Plain Megatron-LM: the preset of all dates before this one; megatron-core since (0.1 was of July 2023)."""
 
-GENERIC = {"gpt": "generic-gpt", "llama": "generic-llama", "gptrelu2": "generic-nemotron"}
+GENERIC = {"gpt": "generic-gpt", "moe-gpt": "generic-gpt", "llama": "generic-llama", "gptrelu2": "generic-nemotron"}
 """The workload whose shape a family overrides."""
 
 PRECISIONS = {"bf16": "bf16", "fp16": "fp16", "fp32": "fp32", "tf32": "tf32", "fp8": "fp8", "fp4": "fp4"}
@@ -86,8 +87,14 @@ MODELS: tuple[tuple[str, dict[str, Value]], ...] = ((r"llm-foundry", {"workload.
 """What a framework does to the models that it trains."""
 
 
+MODULES = {"layernorm": "norms", "moe_act": "activations", "mla_up_proj": "latent"}
+"""Names of Megatron-Core's recompute_modules, and ours."""
+
 OFFLOADED = r"offload\w* ratio alpha=0?\.0*[1-9]|offloaded to host|CPU offload: (?!none)"
 """How notes say that activations or states leave the device."""
+
+DEEP = 3
+"""Layers of a chunk from which on DeepSeek's recipes leave out those of the last alone: Et*4|(t*4|)*14tmL."""
 
 MANY = 10
 """Rows of a source from which on what all notes say is not repeated."""
@@ -136,8 +143,9 @@ class Line:
 
     @property
     def strategy(self) -> str:
-        """Its preset."""
-        return strategy(self.framework, self.text("date"))
+        """Its preset; experts of NeMo are launched one by one where no CUDA graph is named."""
+        preset = strategy(self.framework, self.text("date"))
+        return "nemo-eager" if preset == "nemo" and is_mixture(self) and not self.notes("cuda graph") else preset
 
     @property
     def is_megatron(self) -> bool:
@@ -204,7 +212,7 @@ def _cases(line: Line, stem: str, common: set[str]) -> Iterator[Case]:
             strategy=line.strategy,
             tp=line.whole("tp"),
             pp=line.whole("pp"),
-            vpp=line.whole("vpp"),
+            vpp=_chunks(line),
             dp=line.whole("dp"),
             cp=line.whole("cp"),
             ep=line.whole("ep"),
@@ -226,6 +234,11 @@ def _cases(line: Line, stem: str, common: set[str]) -> Iterator[Case]:
         )
 
 
+def _chunks(line: Line) -> int | None:
+    """Model chunks of a stage; what recipes say of them means nothing without a pipeline."""
+    return line.whole("vpp") if (line.whole("pp") or 1) > 1 or line.whole("vpp") == 1 else None
+
+
 def _refuse(line: Line) -> None:
     """Raise the reason for which a row is no case at all, the model's limits before the source's."""
     family, kind = line.text("family"), line.text("kind")
@@ -233,9 +246,9 @@ def _refuse(line: Line) -> None:
         raise Unusable("fine-tuning of adapters (LoRA), whose frozen weights the model has not")
     if kind == "oom":
         raise Unusable("ran out of memory, nothing measured")
-    if (line.whole("experts") or 0) > 1 or family.startswith("moe") or family == "deepseek":
-        raise Unusable("mixture of experts, which the model has not yet")
-    if family not in GENERIC:
+    if is_mixture(line) and family not in GENERIC and not mixture_workload(line)[0]:
+        raise Unusable("mixture of experts whose shape is not stated in full")
+    if not is_mixture(line) and family not in GENERIC:
         raise Unusable(f"architecture {family or 'not stated'} is none that the model has")
     if line.text("usable") == "no":
         raise Unusable(_why_unusable(line))
@@ -256,6 +269,10 @@ def _why_unusable(line: Line) -> str:
 
 
 def _workload(line: Line, assumed: list[str]) -> tuple[str, dict[str, Value]]:
+    if is_mixture(line):
+        known, differences = mixture_workload(line)
+        if known:
+            return known, differences
     generic = GENERIC[line.text("family")]
     if "MaxText" in line.framework and generic == "generic-gpt" and line.notes("ReLU"):
         generic = "generic-maxtext"
@@ -269,7 +286,7 @@ def _workload(line: Line, assumed: list[str]) -> tuple[str, dict[str, Value]]:
         kv_heads=line.whole("kv_heads") or heads,
         head_dim=line.whole("head_dim") or hidden // heads,
         vocabulary=_vocabulary(line, assumed),
-        facts=tuple(sorted(_model_facts(line).items())),
+        facts=tuple(sorted((_model_facts(line) | (small_mixture(line) if is_mixture(line) else {})).items())),
     )
     return named(shape)
 
@@ -330,9 +347,24 @@ def _strategy_overrides(line: Line) -> dict[str, Value]:
         found["strategy.gradient_overlap"] = "backward"
     if line.strategy == "nemo-2022" and not single:
         found["strategy.gradient_overlap"] = "none"
+    if is_mixture(line):
+        found |= routing_overrides(line)
+    modules = recomputed_modules(line.text("recompute"))
+    if modules:
+        found["strategy.recompute_modules"] = modules
+    found |= _uneven(line)
     if re.search("fp32 grad accumulation", line.text("precision")):
         found["strategy.gradient_precision"] = "fp32"
     return found
+
+
+def _uneven(line: Line) -> dict[str, Value]:
+    """Layers that do not divide by the chunks: recipes count embedding and head as layers, those of DeepSeek cut the end short."""
+    layers, chunks = line.whole("layers") or 0, (line.whole("pp") or 1) * (line.whole("vpp") or 1)
+    if ("nemo" not in line.strategy and "megatron-core" not in line.strategy) or layers % chunks == 0:
+        return {}
+    last = line.text("family") == "deepseek" and -(-layers // chunks) >= DEEP
+    return {"strategy.stage_layers": "last-fewer" if last else "ends-fewer"}
 
 
 def _zero(line: Line) -> int | None:
@@ -384,7 +416,20 @@ def _recompute(line: Line) -> str:
         return "none"
     if re.fullmatch(r"selective( \(attention core\)| \+ sequence parallel)?", printed) and "fsdp" not in line.strategy:
         return "selective"
+    if "fsdp" not in line.strategy and recomputed_modules(printed):
+        return "none"
     raise Unusable(f"recomputation '{printed}' is none that the model has")
+
+
+def recomputed_modules(printed: str) -> str:
+    """Parts of a layer that Megatron-Core recomputes by name, in ours; empty where a name is unknown.
+
+    >>> recomputed_modules("selective: layernorm+moe_act")
+    'norms+activations'
+    """
+    named = re.fullmatch(r"selective(?:: ?| \[)([\w+ ]+?)\]?", printed)
+    names = re.split(r"[+ ]", named.group(1)) if named else []
+    return "+".join(MODULES[name] for name in names) if all(name in MODULES for name in names) else ""
 
 
 def _attention(printed: str, preset: str) -> str:

@@ -12,7 +12,7 @@ from perfmodel.specs.workload import Transformer
 if TYPE_CHECKING:
     from perfmodel.specs import Workload
 
-Value = str | int | bool
+Value = str | int | bool | float
 
 _SIZES = ("layers", "hidden", "ffn_hidden", "heads", "kv_heads", "head_dim", "vocabulary")
 

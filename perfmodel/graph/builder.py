@@ -1,0 +1,262 @@
+"""The parts of a transformer's layers, its embedding and its heads, as operations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from perfmodel.graph.latent import latent_projections
+from perfmodel.graph.mixture import mixture
+from perfmodel.graph.ops import Attention, Elementwise, Embedding, Linear, Loss, Norm, Op
+from perfmodel.specs.common import ELEMENT_BYTES
+
+if TYPE_CHECKING:
+    from perfmodel.graph.split import Split
+    from perfmodel.specs.strategy import Grain
+    from perfmodel.specs.workload import Transformer
+    from perfmodel.units import Bytes, Count
+
+Ops = tuple[Op, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Builder:
+    """What all parts of one model share."""
+
+    model: Transformer
+    batch: Count
+    sequence: int
+    element: Bytes
+    operand: Bytes | None
+    fused: bool
+    elementwise: Grain
+
+    @property
+    def merged(self) -> bool:
+        """Neighbouring kernels are one."""
+        return self.elementwise == "merged"
+
+    @property
+    def tokens(self) -> Count:
+        """Of one microbatch."""
+        return self.batch * self.sequence
+
+    def linear(
+        self, name: str, inputs: int, outputs: int, split: Split, rows: Count | None = None, **kw: bool
+    ) -> Linear:
+        """A product with weights."""
+        rows = self.tokens if rows is None else rows
+        bias = kw.pop("bias", self.model.bias)
+        # the layers of the body alone run narrow; frameworks keep embedding and head wide
+        operand = self.operand if split in {"column", "row", "sequence"} and name != "logits" else None
+        return Linear(
+            name, rows, inputs, outputs, self.element, bias=bias, split=split, operand=operand, **kw
+        )  # fmt: skip
+
+    def norm(self, name: str, rows: Count | None = None, width: int | None = None, split: Split = "sequence") -> Norm:
+        """Of whole tokens, or of parts that are `width` wide."""
+        affine = 2 if self.model.norm == "layernorm" else 1
+        rows, width = self.tokens if rows is None else rows, width or self.model.hidden
+        return Norm(name, rows, width, self.element, affine, split=split, single=not self.merged)
+
+    def residual(self, name: str) -> Ops:
+        """Dropout and sum, in one kernel where they are merged; backward also the sum of the two gradients."""
+        elements, dropout = self.tokens * self.model.hidden, self.model.dropout
+        if not dropout:
+            return (Elementwise(name, elements, self.element, reads=2, backward_traffic=3),)
+        if self.merged:
+            return (Elementwise(name, elements, self.element, reads=2, mask=1, backward_traffic=5),)
+        return (
+            Elementwise(f"{name} dropout", elements, self.element, mask=1, backward_traffic=2),
+            Elementwise(name, elements, self.element, reads=2, backward_traffic=3),
+        )
+
+    def graph_operations(self, scores: Count) -> Ops:
+        """What a layer moves beyond the kernels of an eager framework, where each operation of its code is a kernel.
+
+        Counted from google-research/bert, modeling.py, and its gradients (derived). Each norm: mean, squared difference,
+        mean, then scale and shift on whole maps, 13 passes more forward and 19 backward; the gelu by tanh: power, three
+        products, two sums, tanh, two products, 16 and 24; both in fp32, as automatic mixed precision leaves means and
+        powers. Each dropout: random numbers, comparison, cast, two products, 5 and 3. Softmax backward: 6. Five biases.
+        """
+        if self.elementwise != "primitive":
+            return ()
+        x = self.tokens * self.model.hidden
+
+        def moves(name: str, elements: Count, forward: int, backward: int, element: Bytes) -> Op:
+            return Elementwise(name, elements, element, reads=forward - 1, backward_traffic=backward, split="tensor")
+
+        wide = max(self.element, ELEMENT_BYTES["fp32"])
+        return (
+            moves("norm operations", 2 * x, 13, 19, wide),
+            moves("gelu operations", self.tokens * self.model.ffn, 16, 24, wide),
+            moves("dropout operations", 2 * x + scores, 5, 3, self.element),
+            moves("softmax operations", scores, 0, 6, self.element),
+            moves("bias operations", 5 * x, 2, 0, self.element),
+        )
+
+    def attention(self, *, causal: bool, keys: int | None = None, window: int | None = None) -> Ops:
+        """Norm, projections, core, output projection, residual; ``keys`` of an encoder make it cross-attention."""
+        m = self.model
+        prefix = "cross-attention" if keys else "attention"
+        values = m.latent.value if m.latent else m.head
+        core = Attention(
+            f"{prefix} core", self.batch, self.sequence, keys or self.sequence, m.heads, m.kv, m.head,
+            self.element, causal, self.fused, m.dropout, self.merged,
+            value_dim=values if values != m.head else None, window=window,
+        )  # fmt: skip
+        return (
+            self.norm(f"{prefix} norm"),
+            *(latent_projections(self, m.latent) if m.latent else self.projections(prefix, keys)),
+            core,
+            self.linear(f"{prefix} output", m.heads * values, m.hidden, "row"),
+            *self.residual(f"{prefix} residual"),
+        )
+
+    def projections(self, prefix: str, keys: int | None) -> Ops:
+        """Queries, keys and values, norms of their heads and rotary positions."""
+        m = self.model
+        width, kv_width = m.heads * m.head, m.kv * m.head
+        if keys:
+            products: Ops = (
+                self.linear(f"{prefix} query", m.hidden, width, "column"),
+                self.linear(f"{prefix} key value", m.hidden, 2 * kv_width, "column", rows=self.batch * keys),
+            )
+        else:
+            products = (self.linear(f"{prefix} qkv", m.hidden, width + 2 * kv_width, "column"),)
+        norms: Ops = ()
+        if m.head_norm:
+            norms = tuple(
+                self.norm(f"{name} norm", self.tokens * heads, m.head, split="heads")
+                for name, heads in (("query", m.heads), ("key", m.kv))
+            )
+        rotary: Ops = ()
+        if m.positions == "rotary":
+            rotary = (Elementwise("rotary", self.tokens * (width + kv_width), self.element, split="tensor"),)
+        return (*products, *norms, *rotary)
+
+    def mlp(self) -> Ops:
+        """Norm, up, activation, down, residual."""
+        return (
+            self.norm("mlp norm"),
+            *self.perceptron("mlp", self.model.ffn),
+            *self.residual("mlp residual"),
+            *self.graph_operations(self.batch * self.model.heads * self.sequence**2),
+        )
+
+    def perceptron(self, name: str, width: int, *, input_kept: bool = False) -> Ops:
+        """Up, activation, down; another operation may keep the input."""
+        m = self.model
+        gated = m.activation == "swiglu"
+        activation = Elementwise(
+            m.activation, self.tokens * width, self.element,
+            reads=1 + gated, kept=1 + gated, backward_traffic=3 + 2 * gated, split="tensor",
+        )  # fmt: skip
+        return (
+            self.linear(f"{name} up", m.hidden, (1 + gated) * width, "column", input_kept=input_kept),
+            *self.bias(f"{name} up bias", (1 + gated) * width),
+            activation,
+            self.linear(f"{name} down", width, m.hidden, "row"),
+        )
+
+    def layer(self, *, mixed: bool, windowed: bool) -> Ops:
+        """One layer: attention, then a multilayer perceptron or a mixture of experts."""
+        m = self.model
+        attention = self.attention(causal=m.causal, window=m.window if windowed else None)
+        return (*attention, *(mixture(self, m.experts) if mixed and m.experts else self.mlp()))
+
+    def bias(self, name: str, width: int) -> Ops:
+        """The sum with a bias that goes into an activation, where no kernel does both; its gradient belongs to the product."""
+        if self.merged or not self.model.bias:
+            return ()
+        return (
+            Elementwise(name, self.tokens * width, self.element, backward_traffic=0, split="tensor", broadcast=True),
+        )
+
+    def lookup(self) -> Ops:
+        """Token embedding, or patches projected to tokens, with positions."""
+        m = self.model
+        first: Ops
+        if m.patches:
+            p = m.patches
+            pixels = p.channels * p.patch**2
+            rows = self.batch * (p.image // p.patch) ** 2
+            first = (
+                self.linear("patch embedding", pixels, m.hidden, "none", rows=rows, bias=True, first=True),
+                Embedding("class token", self.batch, m.hidden, 1, self.element, split="none"),
+            )
+        else:
+            first = (Embedding("token embedding", self.tokens, m.hidden, vocabulary(m), self.element),)
+        added: Ops = ()
+        if m.positions == "learned":
+            rows = m.max_positions or self.sequence
+            added = (Embedding("position embedding", self.sequence, m.hidden, rows, self.element, split="none"),)
+        if m.token_types:
+            added += (Embedding("segment embedding", self.tokens, m.hidden, m.token_types, self.element, split="none"),)
+        if not added:
+            return first
+        return (*first, *added, *self.residual("embedding sum"))
+
+    def relative(self) -> Ops:
+        """One table of relative position biases for each stack (T5)."""
+        m = self.model
+        if m.positions != "relative":
+            return ()
+        pairs = self.sequence**2
+        return (Embedding("relative positions", pairs, m.heads, m.max_positions or 32, self.element, split="none"),)
+
+    def head(self) -> Ops:
+        """Final norm, output layer and loss."""
+        m = self.model
+        norm: Ops = (self.norm("final norm"),) if m.final_norm else ()
+        if m.pretraining_head:
+            return (*norm, *self.bert_head())
+        if m.classes:
+            output = self.linear("classifier", m.hidden, m.classes, "none", rows=self.batch, bias=True)
+            return (*norm, output, Loss("loss", self.batch, m.classes, self.element, split="none"))
+        return (*norm, *self.output(bias=False), *self.future())
+
+    def output(self, *, bias: bool) -> Ops:
+        """Logits over the vocabulary and their loss; a tied output layer adds no weights, but a bias may."""
+        m, words = self.model, vocabulary(self.model)
+        rows = self.tokens * m.predicted
+        logits = self.linear("logits", m.hidden, words, "column", rows=rows, bias=bias, shared=m.tied)
+        extra: Ops = (Embedding("logits bias", 1, 1, words, self.element, split="none"),) if bias and m.tied else ()
+        return (logits, *extra, Loss("loss", rows, words, self.element))
+
+    def future(self) -> Ops:
+        """Modules that predict tokens further ahead, one after the other (DeepSeek-V3, section 2.2, arXiv:2412.19437).
+
+        Each joins what came before with the embedding of the next token, and shares embedding and output layer.
+        """
+        m = self.model
+        last = m.layers - 1
+        module = (
+            self.norm("future norm"),
+            self.norm("future embedding norm"),
+            self.linear("future projection", 2 * m.hidden, m.hidden, "column", bias=False),
+            *self.layer(mixed=m.is_mixture(last), windowed=m.is_windowed(last)),
+            self.norm("future final norm"),
+            *(replace(op, shared=True) if isinstance(op, Linear) else op for op in self.output(bias=False)),
+        )
+        return m.future_tokens * module
+
+    def bert_head(self) -> Ops:
+        """Pooler and next-sentence classifier; transform and logits of the masked positions."""
+        m, rows = self.model, self.tokens * self.model.predicted
+        activation = Elementwise(
+            "transform gelu", rows * m.hidden, self.element, kept=1, backward_traffic=3, split="none"
+        )
+        return (
+            self.linear("pooler", m.hidden, m.hidden, "none", rows=self.batch),
+            self.linear("next sentence", m.hidden, 2, "none", rows=self.batch),
+            self.linear("transform", m.hidden, m.hidden, "none", rows=rows),
+            activation,
+            self.norm("transform norm", rows=rows),
+            *self.output(bias=True),
+        )
+
+
+def vocabulary(model: Transformer) -> int:
+    """Words; 0 of an image model."""
+    return int(model.vocabulary or 0)

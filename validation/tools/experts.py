@@ -1,0 +1,139 @@
+"""Mixtures of experts in tables of LLM training: which workload a row means, and how its tokens were routed."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from perfmodel.library import find
+from perfmodel.specs.workload import Transformer
+
+if TYPE_CHECKING:
+    from validation.tools.llm import Line
+
+Value = str | int | bool | float
+
+MODELS: tuple[tuple[str, str], ...] = (
+    (r"mixtral[-_]8x7b", "mixtral-8x7b"),
+    (r"mixtral-8x22b-g8t8", "mixtral-8x22b-g8t8"),
+    (r"mixtral-8x22b", "mixtral-8x22b"),
+    (r"deepseek-?v3", "deepseek-v3"),
+    (r"deepseek-v2-lite", "deepseek-v2-lite"),
+    (r"deepseek-v2", "deepseek-v2"),
+    (r"qwen3-30b", "qwen3-30b-a3b"),
+    (r"qwen3-235b", "qwen3-235b-a22b"),
+    (r"qwen2-57b", "qwen2-57b-a14b"),
+    (r"gpt-oss-120b", "gpt-oss-120b"),
+    (r"grok1", "grok-1"),
+    (r"llama4-scout", "llama-4-scout"),
+    (r"llama4-maverick", "llama-4-maverick"),
+)
+"""Which workload the name of a model means; the first that is found in it."""
+
+SHAPE: tuple[tuple[str, str], ...] = (
+    ("layers", "layers"), ("hidden", "hidden"), ("ffn_hidden", "ffn_hidden"), ("heads", "heads"), ("vocab", "vocabulary"),
+    ("experts", "experts.count"), ("top_k", "experts.top_k"), ("moe_ffn", "experts.ffn_hidden"),
+)  # fmt: skip
+"""Columns that a workload of the library must agree with, or else is overridden by."""
+
+ROUTING: tuple[tuple[str, dict[str, Value]], ...] = (
+    (r"force[d]?[- ]balanced|capacity factor 1\b|token-drop", {"workload.model.experts.imbalance": 1.0}),
+    (r"capacity factor 1\b|token-drop", {"workload.model.experts.capacity": 1.0}),
+    (r"w/o MTP", {"workload.model.future_tokens": 0}),
+    (r"MTP included|mtp-num-layers=1", {"workload.model.future_tokens": 1}),
+    (r"dispatcher (hybridep|deepep)|\+DeepEP", {"strategy.dispatcher": "deduplicated"}),
+    (r"dispatcher(-type)?[ =]all-?gather", {"strategy.dispatcher": "all-gather"}),
+    (r"all-to-all overlap", {"strategy.expert_overlap": "passes"}),
+)
+"""What notes say of experts; all that are found count."""
+
+
+WHOLE_EXPERTS = r"(Megatron-Bridge|NeMo).*(deepseek|qwen3|gpt-oss)"
+"""Recipes that split no expert: expert_tensor_parallel_size is 1 in those of Megatron-Bridge.
+
+NVIDIA-NeMo/Megatron-Bridge, commit 067f987, src/megatron/bridge/perf_recipes; there too DeepEP or HybridEP carry what is
+not dropped.
+"""
+
+
+def is_mixture(line: Line) -> bool:
+    """Whether a row is of a mixture of experts, or of attention as such models have."""
+    family = line.text("family")
+    return (line.whole("experts") or 0) > 1 or family.startswith("moe") or family == "deepseek"
+
+
+def mixture_workload(line: Line) -> tuple[str, dict[str, Value]]:
+    """A workload and what a row prints otherwise; empty where the library has no such model."""
+    name = line.text("model").lower()
+    known = next((workload for pattern, workload in MODELS if re.search(pattern, name)), "")
+    if not known:
+        return "", {}
+    overrides: dict[str, Value] = {
+        f"workload.model.{field}": value for field, value in _differences(line, known).items()
+    }
+    for pattern, facts in ROUTING:
+        if line.notes(pattern):
+            overrides |= {path: value for path, value in facts.items() if path.startswith("workload.")}
+    dense = line.notes(r"(\d+) dense layer")
+    if dense:
+        overrides["workload.model.experts.dense_first"] = int(dense.group(1))
+    if int(line.whole("layers") or 0) != _model(known).layers and _model(known).future_tokens:
+        overrides.setdefault("workload.model.future_tokens", 0)
+    return known, {path: value for path, value in overrides.items() if value != _held(known, path)}
+
+
+def small_mixture(line: Line) -> dict[str, Value]:
+    """The experts of a model that a test made up: generic but for what its row and its flags say."""
+    found: dict[str, Value] = {
+        f"experts.{field}": line.needed(column, f"mixture of experts: {words}")
+        for column, field, words in (
+            ("experts", "count", "their number"),
+            ("top_k", "top_k", "experts of a token"),
+            ("moe_ffn", "ffn_hidden", "their width"),
+        )
+    }
+    dense = line.notes(r"moe-layer-freq=\(\[0\]\*(\d+)\+\[1\]\*\d+\)")
+    if dense:
+        found["experts.dense_first"] = int(dense.group(1))
+    if line.notes(r"mtp-num-layers=1"):
+        found["future_tokens"] = 1
+    return {f"workload.model.{field}": value for field, value in found.items()}
+
+
+def routing_overrides(line: Line) -> dict[str, Value]:
+    """What notes say of how tokens travel, and the layers of the ends where stages cannot be alike."""
+    found: dict[str, Value] = {}
+    for pattern, facts in ROUTING:
+        if line.notes(pattern):
+            found |= {path: value for path, value in facts.items() if path.startswith("strategy.")}
+    etp = line.notes(r"expert-tensor-parallel-size=(\d+)|expert TP=(\d+)")
+    if etp:
+        found["strategy.etp"] = int(etp.group(1) or etp.group(2))
+    elif (line.whole("tp") or 1) > 1 and re.search(WHOLE_EXPERTS, f"{line.framework} {line.text('model')}"):
+        found["strategy.etp"] = 1
+    crosses = (line.whole("ep") or 1) > (line.whole("devices_per_node") or 1)
+    if "Megatron-Bridge" in line.framework and not line.notes("token-?drop") and crosses:
+        found.setdefault("strategy.dispatcher", "deduplicated")
+    return found
+
+
+def _differences(line: Line, workload: str) -> dict[str, int]:
+    found = {}
+    for column, field in SHAPE:
+        printed = line.whole(column)
+        if printed and printed != _held(workload, f"workload.model.{field}"):
+            found[field] = printed
+    return found
+
+
+def _held(workload: str, path: str) -> object:
+    value: object = find("workloads", workload)
+    for name in path.split(".")[1:]:
+        value = getattr(value, name)
+    return value
+
+
+def _model(workload: str) -> Transformer:
+    model = find("workloads", workload).model
+    assert isinstance(model, Transformer)  # noqa: S101
+    return model
