@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfmodel.cost.capacity import Footprint, footprint, fullest
+from perfmodel.cost.capacity import Footprint, footprint
 from perfmodel.cost.compute import Processor
+from perfmodel.cost.holdings import fullest
 from perfmodel.cost.interval import interval
 from perfmodel.cost.losses import ladder
 from perfmodel.cost.outcome import energy, step_cost
@@ -41,7 +42,7 @@ COMMUNICATION = (
     "server",
 )
 """Kinds of terms that are messages."""
-IDLE = (*COMMUNICATION, "bubble", "host", "stragglers")
+IDLE = (*COMMUNICATION, "bubble", "host")
 """Kinds of terms in which no kernel runs."""
 
 
@@ -119,7 +120,8 @@ class Prediction:
     @property
     def computing(self) -> float:
         """Time that the fullest device spends in kernels."""
-        return sum(time for kind, (time, _) in self.kinds.items() if kind not in IDLE)
+        idle = (*COMMUNICATION, "bubble", "host", "stragglers")
+        return sum(time for kind, (time, _) in self.kinds.items() if kind not in idle)
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -229,7 +231,8 @@ def predict(workload: Workload, hardware: Hardware, strategy: Strategy) -> Predi
 
 def predict_layout(workload: Workload, hardware: Hardware, strategy: Strategy, layout: Layout) -> Prediction:
     """The prediction of degrees that are known to be allowed; each may be a column with one row per candidate."""
-    work, processor = work_of(workload, strategy, layout), processor_of(workload, hardware, strategy)
+    work = work_of(workload, strategy, layout)
+    processor = processor_of(workload, hardware, strategy)
     stage = stage_of(work, processor, hardware, strategy, layout)
     sync = sync_of(work, hardware, strategy, layout)
     tree = tree_of(stage, sync, strategy, layout, processor)
@@ -263,24 +266,10 @@ def processor_of(workload: Workload, hardware: Hardware, strategy: Strategy) -> 
     return Processor(hardware.device, workload.training.precision, strategy.attention)
 
 
-def sync_of(work: Work, hardware: Hardware, strategy: Strategy, layout: Layout) -> Synchronisation:
-    """What replicas exchange, priced; the fullest stage sets how much."""
-    share = work.share
-    parameters, experts = fullest(share, layout, strategy.schedule)
-    return synchronise(Replicas(parameters, share.tied, share.layers, work.state, layout, hardware, strategy, experts))
-
-
-def tree_of(stage: Stage, sync: Synchronisation, strategy: Strategy, layout: Layout, processor: Processor) -> Part:
-    """The tree of time of a step."""
-    return step(
-        stage, layout, sync, overlap=strategy.gradient_overlap == "backward",
-        slowdown=processor.slowdown, schedule=SCHEDULES[strategy.schedule],
-    )  # fmt: skip
-
-
 def stage_of(work: Work, processor: Processor, hardware: Hardware, strategy: Strategy, layout: Layout) -> Stage:
     """The passes of one microbatch, priced."""
-    share, passes = work.share, Passes(processor, hardware.network, strategy, work.state)
+    share = work.share
+    passes = Passes(processor, hardware.network, strategy, work.state)
     forward, backward = passes.forward(share.body), passes.backward(share.body)
     return Stage(
         body_forward=forward,
@@ -290,6 +279,19 @@ def stage_of(work: Work, processor: Processor, hardware: Hardware, strategy: Str
         sends=(_sends(share, layout, passes, strategy),),
         slack=layout.cut.spare / share.layers * (duration(forward) + duration(backward)),
     )
+
+
+def sync_of(work: Work, hardware: Hardware, strategy: Strategy, layout: Layout) -> Synchronisation:
+    """What replicas exchange, priced; the fullest stage sets how much."""
+    share = work.share
+    parameters, experts = fullest(share, layout, strategy)
+    return synchronise(Replicas(parameters, share.tied, share.layers, work.state, layout, hardware, strategy, experts))
+
+
+def tree_of(stage: Stage, sync: Synchronisation, strategy: Strategy, layout: Layout, processor: Processor) -> Part:
+    """The tree of time of a step."""
+    overlap, schedule = strategy.gradient_overlap == "backward", SCHEDULES[strategy.schedule]
+    return step(stage, layout, sync, overlap=overlap, slowdown=processor.slowdown, schedule=schedule)
 
 
 def _both(passes: Passes, blocks: tuple[LocalBlock, ...]) -> Part:

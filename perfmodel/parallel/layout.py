@@ -149,10 +149,10 @@ def arrange(workload: Workload, hardware: Hardware, strategy: Strategy) -> Layou
         tp=s.tp, pp=s.pp, vpp=s.vpp, cp=s.cp, dp=dp, microbatch=s.microbatch,
         batch=workload.training.batch, shard_group=s.shard_group or dp * s.cp, order=s.order,
         ep=s.ep, etp=s.etp or s.tp, cut=cut_of(workload.model, s),
-        host=local_devices(hardware),
+        host=host_of(hardware),
     )  # fmt: skip
 
 
-def local_devices(hardware: Hardware) -> int:
-    """Devices that a network within hosts joins."""
-    return max((t.devices for t in hardware.network if t.is_local), default=0)
+def host_of(hardware: Hardware) -> int:
+    """Devices that a network within hosts joins; 0 where there is none."""
+    return max((tier.devices for tier in hardware.network if tier.is_local), default=0)

@@ -7,7 +7,6 @@ planner drops the rows of a column.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,8 +14,9 @@ import numpy as np
 from perfmodel.errors import Place, Problem
 from perfmodel.origin import place_of
 from perfmodel.parallel.cut import cut_faults
-from perfmodel.parallel.expert_rules import expert_faults
+from perfmodel.parallel.expert_rules import expert_rules
 from perfmodel.parallel.near import divisors, multiples
+from perfmodel.parallel.schedule_rules import schedule_faults
 from perfmodel.specs.workload import Transformer, sequence_of
 
 if TYPE_CHECKING:
@@ -24,14 +24,6 @@ if TYPE_CHECKING:
 
     from perfmodel.specs import Hardware, Workload
     from perfmodel.units import Count
-
-
-CHUNKED = ("1f1b", "breadth-first", "zero-bubble-v")
-"""Schedules with several chunks on a stage."""
-LEAST_MICROBATCHES = {"zero-bubble-h1": 1, "zero-bubble-h2": 2, "zero-bubble-v": 2, "dual-pipe": 2}
-"""For each stage, that a schedule needs to keep all stages busy; zero-bubble-h2 and -v one less."""
-UNSHARDED = ("pipedream", "pipedream-2bw")
-"""Schedules with several versions of the weights."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,18 +125,18 @@ class Rules:
             yield self._rule("pp", s.pp > 1, lambda: f"{what}; leave pp at 1")
             yield self._rule("vpp", s.vpp > 1, lambda: f"{what}; leave vpp at 1")
             return
-        several = np.asarray(s.vpp > 1)
-        if s.stage_layers != "equal":
-            for message in cut_faults(model.layers, s):
-                yield self._rule("stage_layers", broken=True, message=message.__str__)
+        if s.stage_layers == "equal":
+            yield from self._even_rules(int(model.layers))
         else:
-            yield from self._equal_stage_rules(model.layers)
+            yield from (self._rule("stage_layers", *fault) for fault in cut_faults(model.layers, s))
         yield self._rule(
-            "vpp", several & (s.pp == 1), lambda: "virtual stages need a pipeline; raise pp above 1 or leave vpp at 1"
-        )
-        yield from self._schedule_rules(several)
+            "vpp", (s.vpp > 1) & (np.asarray(s.pp) == 1),
+            lambda: "virtual stages need a pipeline; raise pp above 1 or leave vpp at 1",
+        )  # fmt: skip
+        microbatches = self.workload.training.batch // np.maximum(replicas(s) * s.microbatch, 1)
+        yield from (self._rule(*fault) for fault in schedule_faults(s, microbatches))
 
-    def _equal_stage_rules(self, layers: int) -> Iterator[Rule]:
+    def _even_rules(self, layers: int) -> Iterator[Rule]:
         s = self.strategy
         uneven, each = np.asarray(layers % s.pp != 0), layers // s.pp
         yield self._rule(
@@ -155,40 +147,13 @@ class Rules:
             lambda: f"{s.vpp} does not divide the {each} layers of a stage; nearest that do: {divisors(s.vpp, each)}",
         )  # fmt: skip
 
-    def _schedule_rules(self, several: Any) -> Iterator[Rule]:
-        s, schedule = self.strategy, self.strategy.schedule
-        microbatches = self.workload.training.batch // np.maximum(replicas(s) * s.microbatch, 1)
-        if schedule == "zero-bubble-v":
-            yield self._rule(
-                "vpp", s.vpp != 2, lambda: f"zero-bubble-v has two chunks on each stage; give vpp 2, not {s.vpp}"
-            )
-        elif schedule not in CHUNKED:
-            message = f"{schedule} has no virtual stages; take schedule 1f1b or leave vpp at 1"
-            yield self._rule("vpp", several, message.__str__)
-        if schedule == "1f1b":
-            yield self._rule(
-                "vpp", several & (s.pp > 1) & (microbatches % s.pp != 0),
-                lambda: f"interleaving needs microbatches ({microbatches}) in multiples of the {s.pp} stages",
-            )  # fmt: skip
-        needed = LEAST_MICROBATCHES.get(schedule, 0) * s.pp - (schedule in {"zero-bubble-h2", "zero-bubble-v"})
-        yield self._rule(
-            "schedule", (s.pp > 1) & (microbatches < needed),
-            lambda: f"{schedule} needs {needed} microbatches with {s.pp} stages, not {microbatches}; raise batch, or lower pp or microbatch",
-        )  # fmt: skip
-        if schedule == "dual-pipe":
-            yield self._rule(
-                "schedule", (s.pp % 2 != 0) | (microbatches % 2 != 0),
-                lambda: f"dual-pipe needs even numbers of stages and microbatches, not {s.pp} and {microbatches}",
-            )  # fmt: skip
-        if schedule in UNSHARDED:
-            message = f"{schedule} keeps several versions of the weights; leave zero at 0 or 1"
-            yield self._rule("zero", s.zero > 1, message.__str__)
-
     def _expert_rules(self) -> Iterator[Rule]:
-        s, model = self.strategy, self.workload.model
+        model = self.workload.model
         experts = model.experts if isinstance(model, Transformer) else None
-        for name, broken, message in expert_faults(s, experts, replicas(s)):
-            yield self._rule(name, broken, partial(_named, message, self.workload.name))
+        yield from (
+            self._rule(*fault)
+            for fault in expert_rules(self.strategy, experts, replicas(self.strategy), str(self.workload.name))
+        )
 
     def _tensor_rules(self, model: Transformer) -> Iterator[Rule]:
         s = self.strategy
@@ -245,7 +210,3 @@ class Rules:
                 lambda: f"{servers.count} servers do not find room on {workers} {what}; take at most {workers}, or placement dedicated",
                 blamed=servers.count,
             )  # fmt: skip
-
-
-def _named(message: Callable[[], str], name: str) -> str:
-    return message().format(name=name)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, reduce
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from perfmodel import prediction as chain
-from perfmodel.cost.capacity import Footprint, footprint, telling_stages
+from perfmodel.cost.capacity import Footprint, footprint
+from perfmodel.cost.holdings import telling_stages
 from perfmodel.parallel import Layout
-from perfmodel.parallel.layout import local_devices
+from perfmodel.parallel.cut import cut_of
+from perfmodel.parallel.layout import host_of
 from perfmodel.planner.priced import column_of, computing, each_part, flattened, gathered
 from perfmodel.schedule import SCHEDULES
 from perfmodel.timeline import Repeat, duration
@@ -130,7 +133,8 @@ class Pricing:
         s = self.strategy
         return Layout(
             **columns, batch=float(self.workload.training.batch), shard_group=shard_group, order=s.order,
-            ep=s.ep, etp=s.etp or columns["tp"], host=local_devices(self.hardware),
+            ep=s.ep, etp=s.etp or columns["tp"], host=host_of(self.hardware),
+            cut=cut_of(self.workload.model, SimpleNamespace(**columns, stage_layers=s.stage_layers)),
         )  # fmt: skip
 
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perfmodel.parallel.rules import UNSHARDED, Rules
+from perfmodel.parallel.rules import Rules
+from perfmodel.parallel.schedule_rules import UNSHARDED
 from perfmodel.planner.axes import CHOICES
 from perfmodel.specs.workload import Transformer
 
@@ -103,12 +104,19 @@ def space_of(workload: Workload, axes: Axes, refused: Refusals) -> Space:
     base = refused.factorisations(_factorisations(devices, axes))
     model, batch = workload.model, int(workload.training.batch)
     layers = int(model.layers) if isinstance(model, Transformer) and not model.decoder_layers else 1
-    stages = axes.degrees.get("vpp") or divisors(layers)
+    stages = axes.degrees.get("vpp") or (divisors(layers) if are_alike(model) else (1,))
     factors, vpp = _expand(np.arange(len(base["dp"])), [stages] * len(base["dp"]))
     named = axes.degrees.get("microbatch")
     sizes = {int(dp): named or (divisors(batch // int(dp)) if batch % dp == 0 else (1,)) for dp in set(base["dp"])}
     rows, microbatch = _expand(np.arange(len(factors)), [sizes[int(dp)] for dp in base["dp"][factors]])
     return Space(devices, base, factors[rows], vpp[rows], microbatch, _groups(base, axes))
+
+
+def are_alike(model: object) -> bool:
+    """Whether all layers of a model are; else which ones a chunk has decides what a stage holds."""
+    if not isinstance(model, Transformer):
+        return True
+    return len({(model.is_mixture(layer), model.is_windowed(layer)) for layer in range(int(model.layers))}) <= 1
 
 
 def strategy_of(strategy: Strategy, choice: Choice, degrees: dict[str, int], shard_group: int | None) -> Strategy:
@@ -148,10 +156,15 @@ class Refusals:
         self._masks: dict[tuple[Any, ...], Mask] = {}
 
     def factorisations(self, base: dict[str, Column]) -> dict[str, Column]:
-        """Those that keep all rules with one chunk, one sample and the plainest choices: no rule asks for more of them."""
+        """Those that keep all rules with one chunk, one sample and the plainest choices.
+
+        No rule asks for more of them, but experts for the tokens of each rank (sequence parallelism).
+        """
         ones = np.ones_like(base["dp"])
         self.seen = len(ones)
         plain = Choice(**{name: values[0] for name, values in CHOICES.items()})
+        if isinstance(self.workload.model, Transformer) and self.workload.model.experts:
+            plain = replace(plain, sequence_parallel=True)
         keeps = self._masked({**base, "vpp": ones, "microbatch": ones}, plain)
         return {name: column[keeps] for name, column in base.items()}
 

@@ -50,6 +50,8 @@ CASES: dict[str, tuple[str, str, int, int, dict[str, Any]]] = {
             "fix": {"schedule": list(CHOICES["schedule"]), "zero": [0, 2], "recompute": "full"},
         },
     ),
+    "experts": ("mixtral-8x7b", "dgx-h100", 64, 64, {"ep": 4}),
+    "some layers with experts": ("deepseek-v3", "dgx-h100", 1024, 1024, {"ep": 32, "etp": 1}),
     "another order": ("gpt3-175b", "dgx-a100-80gb", 64, 96, {"order": "tp-cp-ep-pp-dp"}),
 }
 every_case = pytest.mark.parametrize("case", CASES)

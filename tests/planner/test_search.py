@@ -166,7 +166,7 @@ class TestAxes:
             if getattr(w.model, "experts", None) is not None and w.model.experts.dense_first
         )  # fmt: skip
         with pytest.raises(InputError, match="layers of several kinds"):
-            search(Question(mixed, machine, Strategy(), 8, axes_of(Strategy(), {})), "time", 1)
+            search(Question(mixed, machine, Strategy(), 8, axes_of(Strategy(), {"vpp": 2})), "time", 1)
 
     def test_servers_keep_whole_replicas(self) -> None:
         assert axes_of(Strategy(sync="parameter-server"), {}).choices["zero"] == (0,)
