@@ -88,11 +88,11 @@ def divide(graph: Graph, layout: Layout, strategy: Strategy) -> Share:
         piece = context.shard(op, ranks=layout.cp)
         held = expert.shard(tensor.shard(piece, ranks=layout.tp, sequence=sequence), layout)
         tokens = expert.messages(piece, held, layout, strategy)
-        forward = tensor.forward_messages(piece, layout.tensor, sequence_parallel=strategy.sequence_parallel)
+        spread, pieces = strategy.sequence_parallel, strategy.tensor_overlap == "passes"
+        forward = tensor.forward_messages(piece, layout.tensor, sequence_parallel=spread, pieces=pieces)
         backward = tensor.backward_messages(
-            piece, layout.tensor,
-            sequence_parallel=strategy.sequence_parallel, overlap=strategy.tensor_overlap == "backward",
-        )  # fmt: skip
+            piece, layout.tensor, sequence_parallel=spread, overlap=strategy.tensor_overlap != "none", pieces=pieces
+        )
         return LocalOp(
             held,
             (*context.messages(held, layout.context, backward=False), *forward, *tokens),

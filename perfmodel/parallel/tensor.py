@@ -45,14 +45,19 @@ def shard(op: Op, *, ranks: Count, sequence: Count) -> Op:
             return op
 
 
-def forward_messages(op: Op, group: Group, *, sequence_parallel: bool) -> tuple[Message, ...]:
-    """What the forward pass of an unsharded ``op`` exchanges."""
+def forward_messages(op: Op, group: Group, *, sequence_parallel: bool, pieces: bool) -> tuple[Message, ...]:
+    """What the forward pass of an unsharded ``op`` exchanges.
+
+    With ``pieces`` gathers and scatters travel piece by piece under the product that takes or makes the pieces, as in XLA's
+    decomposition of both into a loop (derived: the first piece, which nothing hides, is left out).
+    """
     reduce: Collective = "reduce-scatter" if sequence_parallel else "all-reduce"
+    under = op.name if pieces and sequence_parallel else ""
     match op:
         case Linear(split="column") if sequence_parallel:
-            return (Message("tensor all-gather", "all-gather", op.rows * op.inputs * op.element, group),)
+            return (Message("tensor all-gather", "all-gather", op.rows * op.inputs * op.element, group, under=under),)
         case Linear(split="row"):
-            return (Message(f"tensor {reduce}", reduce, op.rows * op.outputs * op.element, group),)
+            return (Message(f"tensor {reduce}", reduce, op.rows * op.outputs * op.element, group, under=under),)
         case Embedding(split="vocabulary"):
             return (Message(f"tensor {reduce}", reduce, op.rows * op.width * op.element, group),)
         case Loss(split="vocabulary"):
@@ -62,8 +67,13 @@ def forward_messages(op: Op, group: Group, *, sequence_parallel: bool) -> tuple[
             return ()
 
 
-def backward_messages(op: Op, group: Group, *, sequence_parallel: bool, overlap: bool) -> tuple[Message, ...]:
-    """What the backward pass exchanges; with ``overlap`` under the products that do not wait for it."""
+def backward_messages(
+    op: Op, group: Group, *, sequence_parallel: bool, overlap: bool, pieces: bool
+) -> tuple[Message, ...]:
+    """What the backward pass exchanges; with ``overlap`` under the products that do not wait for it.
+
+    With ``pieces`` the gather that a row-split product waits for travels beside it too.
+    """
     weight = f"{op.name} weight gradient" if overlap else ""
     match op:
         case Linear(split="column") if sequence_parallel:
@@ -77,7 +87,8 @@ def backward_messages(op: Op, group: Group, *, sequence_parallel: bool, overlap:
             size = op.rows * op.inputs * op.element
             return (Message("tensor all-reduce", "all-reduce", size, group, under=weight),)
         case Linear(split="row") if sequence_parallel:
-            return (Message("tensor all-gather", "all-gather", op.rows * op.outputs * op.element, group),)
+            under = f"{op.name} input gradient" if pieces else ""
+            return (Message("tensor all-gather", "all-gather", op.rows * op.outputs * op.element, group, under=under),)
         case Embedding(split="vocabulary") if sequence_parallel:
             return (Message("tensor all-gather", "all-gather", op.rows * op.width * op.element, group),)
         case _:

@@ -160,8 +160,9 @@ class Strategy(Spec):
     """Whether gradients travel while the last microbatch's backward pass still runs."""
     weight_overlap: Annotated[Literal["none", "passes"], KeepOrigin] = "passes"
     """Whether what ZeRO 3 gathers and scatters for every pass travels under the passes."""
-    tensor_overlap: Overlap = "backward"
-    """Whether tensor-parallel messages of the backward pass travel beside the weight gradients."""
+    tensor_overlap: Annotated[Literal["none", "backward", "passes"], KeepOrigin] = "backward"
+    """Whether tensor-parallel messages of the backward pass travel beside the products that do not wait for them; with
+    `passes` gathers and scatters of both passes also travel piece by piece beside the product that takes or makes them."""
     gradient_precision: Literal["fp32", "same"] = "fp32"
     """Gradients accumulate and travel in fp32, or in the precision of the weights."""
     fused_accumulation: bool = True
