@@ -22,6 +22,7 @@ from perfmodel.cli.options import (
     WorkloadName,
     with_job_options,
 )
+from perfmodel.cli.plan import plan
 from perfmodel.cli.writing import write
 
 FAILED, BAD_INPUT, INTERNAL = 1, 2, 70
@@ -109,6 +110,7 @@ def explain(
 
 
 app.command()(compare)
+app.command()(plan)
 
 
 @app.command("list")

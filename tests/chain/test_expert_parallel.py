@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfmodel import api
-from perfmodel.cost.capacity import footprint, fullest
+from perfmodel.cost.capacity import footprint
+from perfmodel.cost.holdings import fullest
 from perfmodel.errors import InputError
 from perfmodel.graph import expand
 from perfmodel.graph.ops import Experts
@@ -313,7 +314,7 @@ def test_columns_are_scalars_row_by_row(fields: dict[str, Any]) -> None:
         degrees = layout(**row, host=8)
         prediction = predict_layout(MODEL, hardware, strategy, degrees)
         memory = footprint(prediction.share, state_of(MODEL, strategy), degrees, strategy, 0 * degrees.pp).total
-        return duration(prediction.tree), memory, *fullest(prediction.share, degrees, strategy.schedule)
+        return duration(prediction.tree), memory, *fullest(prediction.share, degrees, strategy)
 
     wide = made({name: np.array([row[name] for row in rows]) for name in rows[0]})
     for index, row in enumerate(rows):
