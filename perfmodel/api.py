@@ -34,10 +34,13 @@ class Validation:
 __all__ = [
     "bubbles",
     "calibrate_collectives",
+    "calibrate_here",
     "calibrate_ops",
+    "calibrate_trace",
     "check",
     "compare",
     "compare_reports",
+    "compare_trace",
     "explain",
     "list_items",
     "losses",
@@ -48,6 +51,7 @@ __all__ = [
     "predict",
     "report",
     "show",
+    "trace",
     "validate",
     "validate_systems",
     "validate_tables",
@@ -463,6 +467,125 @@ def _check_kept(keep: Sequence[str]) -> None:
                 for n in wrong
             ]
         )
+
+
+def trace(
+    files: Sequence[str | Path],
+    *,
+    hardware: str | Path | None = None,
+    against: str | Path | None = None,
+    top: int = 10,
+    plot: str | Path | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Report:
+    """Read profiler traces: steps, kernels by class, exposed communication, idle time, ranks against one another.
+
+    Args:
+        files: traces of one job, one or more for each rank: Kineto, execution traces, Nsight Systems SQLite, xplane.
+        hardware: a machine whose operator model is held against operators with shapes.
+        against: a JSON that `predict` wrote, to stand beside the mean step.
+        top: kernels to list.
+        plot: a picture of each rank's time, and of memory, to write.
+        progress: told how many files are read, of how many.
+
+    Raises InputError with every fault of the files; then nothing is written.
+    """
+    from perfmodel.library import find
+    from perfmodel.reporting import traces as shown
+    from perfmodel.reporting.plots import require_picture
+    from perfmodel.reporting.trace_plot import plot_trace
+    from perfmodel.traces.job import job
+    from perfmodel.traces.reading import read_traces
+    from perfmodel.traces.tree import read_prediction
+
+    if plot is not None:
+        require_picture(_path(plot))
+    machine = None if hardware is None else find("hardware", hardware)
+    predicted = None if against is None else read_prediction(_path(against))
+    ranks = job(read_traces([_path(file) for file in files], progress))
+    if plot is not None:
+        plot_trace(ranks, _path(plot))
+    return shown.traces_report(ranks, machine, predicted, top)
+
+
+def compare_trace(prediction: str | Path, files: Sequence[str | Path]) -> Report:
+    """A JSON that `predict` wrote beside the mean step of some traces, kind by kind.
+
+    Args:
+        prediction: the JSON.
+        files: traces of one job, as of `trace`.
+
+    Raises InputError with every fault of the files.
+    """
+    from perfmodel.reporting.trace_model import comparison_report
+    from perfmodel.traces.job import job
+    from perfmodel.traces.reading import read_traces
+    from perfmodel.traces.tree import compared, read_prediction
+
+    predicted = read_prediction(_path(prediction))
+    ranks = job(read_traces([_path(file) for file in files]))
+    return comparison_report(predicted, ranks, compared(predicted, ranks.ranks))
+
+
+def calibrate_trace(
+    files: Sequence[str | Path],
+    hardware: str | Path,
+    *,
+    yaml: str | Path | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Report:
+    """Fit what the operators of some traces determine of a device, and say what they do not.
+
+    Args:
+        files: traces with shapes, of one device.
+        hardware: the machine whose datasheet the constants are relative to.
+        yaml: where to write that machine with the fitted constants.
+        progress: told how many fits are done, of how many.
+
+    Raises InputError with every fault of the files; then nothing is written.
+    """
+    from perfmodel.calibration.traces import calibrate_traces
+    from perfmodel.calibration.writing import write_calibrated
+    from perfmodel.library import find
+    from perfmodel.reporting.calibration_trace import calibration_trace_report
+    from perfmodel.traces.reading import read_traces
+
+    machine = find("hardware", hardware)
+    made = calibrate_traces(read_traces([_path(file) for file in files]), machine, progress)
+    if yaml is not None:
+        write_calibrated(_path(yaml), hardware, made)
+    return calibration_trace_report(made)
+
+
+def calibrate_here(
+    *,
+    yaml: str | Path | None = None,
+    processes: int = 1,
+    library: Literal["auto", "numpy", "torch"] = "auto",
+    budget: float = 45.0,
+    progress: Callable[[int, int], None] | None = None,
+) -> Report:
+    """Measure the CPU that this runs on, and fit its constants.
+
+    Args:
+        yaml: where to write the machine, for `predict`.
+        processes: that share it and measure at once; a device is the share of one, and their messages are the network.
+        library: what computes; auto is PyTorch where it is installed, else numpy. Messages need PyTorch.
+        budget: seconds to measure, about.
+        progress: told how many turns are done, of how many.
+
+    Raises InputError where there are fewer cores than processes, PyTorch is asked for but missing, or the budget is too short.
+    """
+    from perfmodel.calibration.here import calibrate_here as calibrate
+    from perfmodel.calibration.writing import write_text
+    from perfmodel.measuring.session import library_of, measure
+    from perfmodel.reporting.calibration_here import calibration_here_report
+
+    name = "here" if yaml is None else _path(yaml).stem
+    made = calibrate(measure(processes, budget, library_of(library), progress), name)
+    if yaml is not None:
+        write_text(_path(yaml), made.text)
+    return calibration_here_report(made)
 
 
 def _path(file: str | Path) -> Path:

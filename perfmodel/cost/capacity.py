@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfmodel.cost.holdings import Holdings, holdings
+from perfmodel.cost.holdings import holdings
 from perfmodel.cost.in_flight import IN_FLIGHT, weight_versions
 from perfmodel.formulas.memory import sharded
 from perfmodel.parallel.expert import ExpertGroups
@@ -51,15 +51,11 @@ class Footprint:
 
 
 def footprint(share: Share, state: State, layout: Layout, strategy: Strategy, stage: Count) -> Footprint:
-    """What ``stage`` (counted from 0; a number or a column) holds."""
-    return footprint_of(holdings(share, layout, strategy, stage), state, layout, strategy, stage)
-
-
-def footprint_of(held: Holdings, state: State, layout: Layout, strategy: Strategy, stage: Count) -> Footprint:
-    """What ``stage`` holds: states by their sharding, activations by the microbatches in flight.
+    """What ``stage`` (counted from 0; a number or a column) holds: states by their sharding, activations by microbatches in flight.
 
     Left out: allocator reserve and the framework's context.
     """
+    held = holdings(share, layout, strategy, stage)
     expert_shards = ExpertGroups(layout).shards_size
 
     def sharded_state(size: Bytes, from_zero: int) -> Bytes:

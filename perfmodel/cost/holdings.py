@@ -102,8 +102,8 @@ def expert_parameters(share: Share, layout: Layout, *, last: Count) -> Count:
 
 def _on_stage(share: Share, layout: Layout, stage: Count) -> Share:
     """The share with the layers that a stage has."""
-    made, stage = layout.cut, np.asarray(stage)
-    fewer = np.where(stage == layout.pp - 1, made.spare, 0) + np.where(stage == 0, made.shift, 0)
+    made, last = layout.cut, np.asarray(stage) == layout.pp - 1
+    fewer = np.where(last, made.spare, 0) + np.where(np.asarray(stage) == 0, made.shift, 0)
 
     def repeat(block: LocalBlock) -> Count:
         if not block.places or not np.all(made.chunk):

@@ -48,8 +48,8 @@ def breadth_first_bubble(*, microbatch: Seconds, stages: Count, chunks: Count, m
     multiple of p.
 
     References:
-        Lamy-Poirier, Breadth-first pipeline parallelism, MLSys 2023 (arXiv:2211.05953), names the schedule; not read
-        by us.
+        The order of passes is that of ScheduleLoopedBFS in PyTorch, after Lamy-Poirier, Breadth-first pipeline
+        parallelism, MLSys 2023 (arXiv:2211.05953), which we have not read.
 
     >>> float(breadth_first_bubble(microbatch=0.25, stages=4, chunks=2, microbatches=6))
     0.375

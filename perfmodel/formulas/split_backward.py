@@ -28,7 +28,7 @@ def zero_bubble_h1(*, forward: Seconds, backward: Seconds, weight: Seconds, stag
     exceeds f or b, filling or draining remains (derived).
 
     References:
-        Qi, Wan, Huang, Lin, Zero bubble pipeline parallelism, ICLR 2024 (arXiv:2401.10241), section 2.
+        Qi, Wan, Huang, Lin, Zero bubble pipeline parallelism, ICLR 2024 (arXiv:2401.10241), Table 2.
 
     >>> float(zero_bubble_h1(forward=1.0, backward=1.0, weight=1.0, stages=4))
     3.0
@@ -51,7 +51,7 @@ def zero_bubble_h2(*, forward: Seconds, backward: Seconds, weight: Seconds, stag
     ended theirs (the source validates the optimiser's step afterwards). The terms besides f + b - 2w are derived.
 
     References:
-        Qi, Wan, Huang, Lin, Zero bubble pipeline parallelism, ICLR 2024 (arXiv:2401.10241), section 2.
+        Qi, Wan, Huang, Lin, Zero bubble pipeline parallelism, ICLR 2024 (arXiv:2401.10241), Table 2.
 
     >>> float(zero_bubble_h2(forward=1.0, backward=1.5, weight=1.0, stages=4))
     1.5

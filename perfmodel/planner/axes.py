@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from perfmodel.errors import InputError, Place, Problem
+from perfmodel.origin import place_of
 from perfmodel.yamlfile import nearest
 
 if TYPE_CHECKING:
@@ -19,12 +20,12 @@ CHOICES: dict[str, tuple[Any, ...]] = {
     "sequence_parallel": (False, True),
     "zero": (0, 1, 2, 3),
     "recompute": ("none", "selective", "full"),
-    "schedule": ("1f1b", "gpipe", "breadth-first"),
+    "schedule": ("1f1b", "gpipe", "breadth-first", "zero-bubble-h1", "zero-bubble-h2", "zero-bubble-v", "dual-pipe"),
 }
-"""Structural choices, each with its values; the first is the plain one. Of the schedules those that run one way and take passes
-as a whole, so that tables of their times are enough."""
-NAMED_ONLY = ("breadth-first",)
-"""Searched only where the user or the strategy names them: few frameworks have them."""
+"""Structural choices, each with its values; the first is the plain one. Schedules are those that change no result: no weight is
+stale, no pass is without gradient."""
+DEFAULT: dict[str, tuple[Any, ...]] = {**CHOICES, "schedule": ("1f1b",)}
+"""What is searched where nobody says otherwise: most frameworks have one schedule."""
 AXES = (*DEGREES, *CHOICES)
 
 
@@ -52,13 +53,12 @@ def axes_of(strategy: Strategy, fixed: Mapping[str, Any]) -> Axes:
 
     Raises InputError with each axis or value that there is none of.
     """
-    problems = list(_faults(fixed))
+    problems = [*_faults(fixed), *_unsearched(strategy, fixed)]
     if problems:
         raise InputError(problems)
     stated = {name: getattr(strategy, name) for name in AXES if name in strategy.model_fields_set}
     named = {name: _values(value) for name, value in {**stated, **fixed}.items() if value is not None}
-    usual = {name: tuple(v for v in values if v not in NAMED_ONLY) for name, values in CHOICES.items()}
-    choices = {name: named.get(name, values) for name, values in usual.items()}
+    choices = {name: named.get(name, values) for name, values in DEFAULT.items()}
     if strategy.sync != "all-reduce":
         if any(named.get("zero", (0,))):
             message = f"{strategy.sync} keeps whole replicas; leave zero at 0"
@@ -88,6 +88,17 @@ def _faults(fixed: Mapping[str, Any]) -> Iterator[Problem]:
                 yield Problem(place, "", f"{_shown(one)} is none of {', '.join(map(_shown, CHOICES[name]))}")
             elif name in DEGREES and (not isinstance(one, int) or isinstance(one, bool) or one < 1):
                 yield Problem(place, "", f"must be a whole number above 0, not {one!r}")
+
+
+def _unsearched(strategy: Strategy, fixed: Mapping[str, Any]) -> Iterator[Problem]:
+    """What a strategy may state and the search has not."""
+    if strategy.schedule not in CHOICES["schedule"] and "schedule" not in fixed:
+        known = ", ".join(CHOICES["schedule"])
+        message = f"{strategy.schedule} changes what is computed; the search knows {known}"
+        yield Problem(place_of(strategy.schedule, Place(f"strategy {strategy.name}")), "schedule", message)
+    if strategy.stage_layers != "equal":
+        message = "the search takes equal stages only; leave stage_layers at equal"
+        yield Problem(place_of(strategy.stage_layers, Place(f"strategy {strategy.name}")), "stage_layers", message)
 
 
 def _shown(value: Any) -> str:

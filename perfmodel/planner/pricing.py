@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perfmodel import prediction as chain
-from perfmodel.cost.capacity import Footprint, footprint_of
-from perfmodel.cost.holdings import Holdings, holdings, telling_stages
+from perfmodel.cost.capacity import Footprint, footprint
+from perfmodel.cost.holdings import telling_stages
 from perfmodel.parallel import Layout
 from perfmodel.parallel.cut import cut_of
 from perfmodel.parallel.layout import host_of
-from perfmodel.parallel.sharded_state import state_of
-from perfmodel.timeline import Overlap, Repeat, Serial, Term, duration, leaves
+from perfmodel.planner.priced import column_of, computing, each_part, flattened, gathered
+from perfmodel.schedule import SCHEDULES
+from perfmodel.timeline import Repeat, duration
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from numpy.typing import NDArray
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from perfmodel.specs import Hardware, Strategy, Workload
     from perfmodel.sync import Synchronisation
     from perfmodel.timeline import Part
-    from perfmodel.units import Count, Number, Seconds
+    from perfmodel.units import Number
 
     Floats = NDArray[np.float64]
 
@@ -67,9 +68,9 @@ class Pricing:
     def candidates(self, choice: Choice, rows: Column, groups: Column) -> Candidates:
         """Some rows with their shard groups, under one choice."""
         strategy, place = self.chosen(choice), self._passes[1][rows]
-        passes = (choice.sequence_parallel, choice.recompute)
-        stage, _ = self._table(("stage", *passes), self._stages, strategy)
-        sync, states = self._table(("sync", choice.zero), self._synchronisations, strategy)
+        passes, schedule = (choice.sequence_parallel, choice.recompute), SCHEDULES[strategy.schedule]
+        stage = self._table(("stage", *passes, schedule.splits), self._stages, strategy)
+        sync, states = self._table(("sync", choice.zero, choice.schedule), self._synchronisations, strategy)
         passing = self._table(("memory", *passes, choice.schedule), self._passing, strategy)
         columns = {name: column[rows] for name, column in self._columns.items()}
         layout = self._layout(columns, self.space.groups.size[groups])
@@ -82,63 +83,57 @@ class Pricing:
     def _columns(self) -> dict[str, Column]:
         return self.space.columns
 
-    @cached_property
-    def _state(self) -> Any:
-        return state_of(self.workload, self.strategy)
-
     def _table(self, key: tuple[Any, ...], make: Callable[[Strategy], Any], strategy: Strategy) -> Any:
         tables: dict[Any, Any] = self.__dict__["_tables"]
         if key not in tables:
             tables[key] = make(strategy)
         return tables[key]
 
-    def _stages(self, strategy: Strategy) -> tuple[Stage, tuple[Holdings, ...]]:
-        """Of each distinct pass, with one chunk to a stage: its times, and what a device of each telling stage holds."""
+    def _stages(self, strategy: Strategy) -> Stage:
+        """Times of each distinct pass, with one chunk to a stage."""
         first = self._passes[0]
         columns = {name: column[first] for name, column in self._columns.items()}
         layout = self._layout({**columns, "vpp": np.ones_like(first)}, columns["dp"] * columns["cp"])
         work = chain.work_of(self.workload, strategy, layout)
         stage = chain.stage_of(work, self.processor, self.hardware, strategy, layout)
-        held = (holdings(work.share, layout, strategy, each) for each in telling_stages(layout.pp))
-        return _flat(stage, len(first)), tuple(
-            Holdings(**{f.name: _column(getattr(one, f.name), len(first)) for f in fields(one)}) for one in held
-        )
+        made: Stage = flattened(stage, len(first), apart=SCHEDULES[strategy.schedule].splits)
+        return made
 
     def _synchronisations(self, strategy: Strategy) -> tuple[Synchronisation, tuple[Floats, ...]]:
         """Of each factorisation and shard group: its times, and the states that each stage holds.
 
-        With one sample to a microbatch, which weights do not depend on.
+        With one sample to a microbatch and one chunk to a stage, which weights do not depend on.
         """
         groups = self.space.groups
         columns = {name: column[groups.base] for name, column in self.space.base.items()}
         ones = np.ones_like(groups.base)
         layout = self._layout({**columns, "vpp": ones, "microbatch": ones}, groups.size)
         work = chain.work_of(self.workload, strategy, layout)
-        held = tuple(holdings(work.share, layout, strategy, stage) for stage in telling_stages(layout.pp))
-        sync = _flat(chain.sync_of(work, self.hardware, strategy, layout), len(ones))
-        return sync, self._stagewise(held, layout, strategy, lambda footprint: footprint.states)
+        sync = chain.sync_of(work, self.hardware, strategy, layout)
+        states = self._stagewise(work, layout, strategy, lambda footprint: footprint.states)
+        return flattened(sync, len(ones), apart=SCHEDULES[strategy.schedule].splits), states
 
     def _passing(self, strategy: Strategy) -> tuple[Floats, ...]:
         """Activations of each row, by stage."""
-        _, held = self._table(("stage", strategy.sequence_parallel, strategy.recompute), self._stages, strategy)
-        place = self._passes[1]
-        wide = tuple(replace(one, **{f.name: getattr(one, f.name)[place] for f in fields(one)}) for one in held)
         layout = self._layout(self._columns, self._columns["dp"] * self._columns["cp"])
-        return self._stagewise(wide, layout, strategy, lambda footprint: footprint.passing)
+        work = self._table(
+            ("work", strategy.sequence_parallel), lambda s: chain.work_of(self.workload, s, layout), strategy
+        )
+        return self._stagewise(work, layout, strategy, lambda footprint: footprint.passing)
 
     def _stagewise(
-        self, held: tuple[Holdings, ...], layout: Layout, strategy: Strategy, part: Callable[[Footprint], Number]
+        self, work: chain.Work, layout: Layout, strategy: Strategy, part: Callable[[Footprint], Number]
     ) -> tuple[Floats, ...]:
         """Bytes on the stages of which one is the fullest."""
-        stages = zip(held, telling_stages(layout.pp), strict=True)
-        footprints = (footprint_of(one, self._state, layout, strategy, stage) for one, stage in stages)
-        return tuple(_column(part(each), np.size(layout.tp)) for each in footprints)
+        stages = telling_stages(layout.pp)
+        footprints = (footprint(work.share, work.state, layout, strategy, stage) for stage in stages)
+        return tuple(column_of(part(each), np.size(layout.tp)) for each in footprints)
 
-    def _layout(self, columns: dict[str, Column], shard_group: Column) -> Layout:
+    def _layout(self, columns: dict[str, Any], shard_group: Column) -> Layout:
         s = self.strategy
         return Layout(
             **columns, batch=float(self.workload.training.batch), shard_group=shard_group, order=s.order,
-            ep=s.ep, etp=columns["tp"] if s.etp is None else s.etp, host=host_of(self.hardware),
+            ep=s.ep, etp=s.etp or columns["tp"], host=host_of(self.hardware),
             cut=cut_of(self.workload.model, SimpleNamespace(**columns, stage_layers=s.stage_layers)),
         )  # fmt: skip
 
@@ -174,65 +169,15 @@ class Candidates:
     @cached_property
     def computing(self) -> Floats:
         """Time that the fullest device spends in kernels."""
-        priced = (pair for pair in _executed(self._tree) if pair[0].formula is _given)
-        return self._wide(sum((count * leaf.inputs["computing"][leaf.inputs["place"]] for leaf, count in priced), 0.0))
+        return self._wide(computing(self._tree))
 
     def _wide(self, column: Number) -> Floats:
-        return _column(column, np.size(self.layout.tp))
-
-
-def _executed(part: Part, count: Count = 1.0) -> Iterator[tuple[Term, Count]]:
-    """Each term, and how often a step has it."""
-    match part:
-        case Term():
-            yield part, count
-        case Repeat():
-            yield from _executed(part.part, count * part.count)
-        case Serial() | Overlap():
-            for each in part.parts:
-                yield from _executed(each, count)
-
-
-def _computing(part: Part) -> Number:
-    """Time of the kernels of a part, hidden or not."""
-    return sum((time for leaf, time, _ in leaves(part) if leaf.kind not in chain.IDLE), start=0.0)
-
-
-def _column(value: Number, size: int) -> Floats:
-    return np.array(np.broadcast_to(np.asarray(value, dtype=float), size))
-
-
-def _each(thing: Any, change: Callable[[Any], Any]) -> Any:
-    """A stage or a synchronisation with each of its parts changed."""
-    values = {f.name: getattr(thing, f.name) for f in fields(thing)}
-    changed = {k: tuple(map(change, v)) if isinstance(v, tuple) else change(v) for k, v in values.items()}
-    return replace(thing, **changed)
-
-
-def _flat(thing: Any, size: int) -> Any:
-    """Each part as one term: a column of times, and beside it of what of them goes into kernels. Numbers are columns too."""
-
-    def flat(part: Any) -> Any:
-        if not isinstance(part, Term | Repeat | Serial | Overlap):
-            return _column(part, size)
-        inputs = {"computing": _column(_computing(part), size), "place": slice(None)}
-        return Term("priced", _given, inputs, _column(duration(part), size))
-
-    return _each(thing, flat)
+        return column_of(column, np.size(self.layout.tp))
 
 
 def _gathered(thing: Any, place: Column) -> Any:
-    def gathered(one: Any) -> Any:
-        if not isinstance(one, Term):
-            return one[place]
-        return replace(one, time=np.asarray(one.time)[place], inputs={**one.inputs, "place": place})
-
-    return _each(thing, gathered)
-
-
-def _given(time: Seconds) -> Seconds:
-    """A time that was priced before."""
-    return time
+    """Rows of a table, for each candidate."""
+    return each_part(thing, lambda part: gathered(part, place))
 
 
 def _chunked(stage: Stage, chunks: Column) -> Stage:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perfmodel.parallel.rules import Rules
+from perfmodel.parallel.schedule_rules import UNSHARDED
 from perfmodel.planner.axes import CHOICES
 from perfmodel.specs.workload import Transformer
 
@@ -131,8 +132,7 @@ def allowed(space: Space, choice: Choice, axes: Axes, refused: Refusals) -> Colu
     same = np.zeros(len(space.factors), dtype=bool)
     if choice.sequence_parallel and False in axes.choices["sequence_parallel"]:
         same |= columns["tp"] == 1
-    plain = axes.choices["schedule"][0]
-    if choice.schedule != plain:
+    if choice.schedule != axes.choices["schedule"][0]:
         same |= columns["pp"] == 1
     return np.flatnonzero(refused.mask(columns, choice) & ~same)
 
@@ -165,8 +165,9 @@ class Refusals:
         return {name: column[keeps] for name, column in base.items()}
 
     def mask(self, columns: dict[str, Column], choice: Choice) -> Mask:
-        """Rows that keep all rules, of which none asks for the stage of ZeRO."""
-        key = (choice.sequence_parallel, choice.recompute, choice.schedule)
+        """Rows that keep all rules; the stage of ZeRO matters to some schedules alone."""
+        zero = choice.zero if choice.schedule in UNSHARDED else 0
+        key = (choice.sequence_parallel, choice.recompute, choice.schedule, zero)
         if key not in self._masks:
             self._masks[key] = self._masked(columns, choice)
         return self._masks[key]
@@ -198,8 +199,7 @@ class Refusals:
         s = self.strategy
         return SimpleNamespace(
             **columns, name=s.name, devices=self.devices, shard_group=None, ep=s.ep, etp=s.etp, sync=s.sync, keeper=s.keeper,
-            stage_layers=s.stage_layers, zero=0,
-            sequence_parallel=choice.sequence_parallel, recompute=choice.recompute, schedule=choice.schedule,
+            stage_layers=s.stage_layers, **{f.name: getattr(choice, f.name) for f in fields(choice)},
         )  # fmt: skip
 
 

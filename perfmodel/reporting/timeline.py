@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from perfmodel.errors import InputError, Place, Problem
 
 if TYPE_CHECKING:
@@ -46,7 +48,7 @@ def trace(prediction: Prediction) -> dict[str, Any]:
             "schedule": str(prediction.strategy.schedule), "step_time": prediction.step_time,
             "replayed_step_time": replay.step_time,
         },
-        "traceEvents": [*_names(replay), *_passes(replay), *_others(replay), *_kept(replay)],
+        "traceEvents": [*_names(replay), *_passes(replay), *_others(replay), *_kept(prediction)],
     }  # fmt: skip
 
 
@@ -80,14 +82,26 @@ def _others(replay: Replay) -> Iterator[dict[str, Any]]:
         yield _slice(event.name, event.kind, event.device, NETWORK, event.start, event.end)
 
 
-def _kept(replay: Replay) -> Iterator[dict[str, Any]]:
-    chunks = int(replay.layout.vpp)
-    for stage in range(len(replay.simulation.devices)):
-        for time, count in replay.simulation.in_flight(stage):
-            yield {
-                "ph": "C", "name": "microbatches in flight", "pid": stage, "tid": COMPUTE, "ts": time * MICROSECONDS,
-                "args": {"microbatches": count / chunks},
-            }  # fmt: skip
+def _kept(prediction: Prediction) -> Iterator[dict[str, Any]]:
+    """Microbatches in flight, and memory: what stays, and activations, at their fullest those of the footprint."""
+    simulation, chunks = prediction.replay.simulation, int(prediction.layout.vpp)
+    stages = len(simulation.devices)
+    total, activations = (
+        np.broadcast_to(part, stages) for part in (prediction.footprint.total, prediction.footprint.activations)
+    )
+    for stage in range(stages):
+        fullest = simulation.fullest(stage)
+        for time, count in simulation.in_flight(stage):
+            held = {
+                "stays": float(total[stage] - activations[stage]),
+                "activations": float(activations[stage] * count / fullest),
+            }
+            yield _counter("microbatches in flight", stage, time, {"microbatches": count / chunks})
+            yield _counter("memory [B]", stage, time, held)
+
+
+def _counter(name: str, stage: int, time: float, values: dict[str, float]) -> dict[str, Any]:
+    return {"ph": "C", "name": name, "pid": stage, "tid": COMPUTE, "ts": time * MICROSECONDS, "args": values}
 
 
 def label(slot: Slot) -> str:

@@ -48,6 +48,8 @@ class Replay:
     """What follows."""
     overlap: bool
     """Whether the exchange begins with the last backward pass, not after it."""
+    slowdown: float
+    """Of passes and exchange while both run."""
 
     @cached_property
     def simulation(self) -> Simulation:
@@ -68,13 +70,24 @@ class Replay:
         updates = (_in_turn(d, "update", begin, self.update) for d, begin in enumerate(begins))
         return tuple(e for several in (*exchanges, *updates) for e in several)
 
+    def _contended(self, device: int) -> float:
+        """By how much an exchange beside the last passes delays them, and they it."""
+        beside = self.simulation.devices[device][-1].sent - self._exchanged_from(device)
+        return (self.slowdown - 1) * min(beside, sum(time for _, time in self.exchange))
+
     def _passed(self, device: int) -> float:
-        return self.simulation.devices[device][-1].sent
+        return self.simulation.devices[device][-1].sent + self._contended(device)
+
+    def _exchanged_from(self, device: int) -> float:
+        slots = self.simulation.devices[device]
+        backward = [played for played in slots if any(each.kind == "backward" for each in played.slot)]
+        return backward[-1].start if self.overlap else slots[-1].sent
 
     def _exchange(self, device: int) -> Iterator[Event]:
-        backward = [p for p in self.simulation.devices[device] if any(each.kind == "backward" for each in p.slot)]
-        begin = backward[-1].start if self.overlap else self._passed(device)
-        return _in_turn(device, "exchange", begin, self.exchange)
+        whole = sum(time for _, time in self.exchange)
+        stretch = 1 + self._contended(device) / whole if whole else 1.0
+        stretched = tuple((name, time * stretch) for name, time in self.exchange)
+        return _in_turn(device, "exchange", self._exchanged_from(device), stretched)
 
     @cached_property
     def step_time(self) -> float:
@@ -115,11 +128,13 @@ def replay(
     Sharded weights that are gathered beside every pass make it as long as the longer of the two, as in the closed form.
     """
     times = _times(stage, layout, sync, schedule, slowdown)
-    return Replay(schedule, layout, times, _named(sync.gradients), _named(sync.after), overlap)
+    # chunk by chunk, all but the last has travelled before
+    share = 1 / float(layout.vpp) if schedule.once and overlap else 1.0
+    return Replay(schedule, layout, times, _named(sync.gradients, share), _named(sync.after), overlap, slowdown)
 
 
-def _named(parts: tuple[Part, ...]) -> tuple[tuple[str, float], ...]:
-    return tuple((part.name, float(duration(part))) for part in parts)
+def _named(parts: tuple[Part, ...], share: float = 1.0) -> tuple[tuple[str, float], ...]:
+    return tuple((part.name, share * float(duration(part))) for part in parts)
 
 
 def _times(stage: Stage, layout: Layout, sync: Synchronisation, schedule: Schedule, slowdown: float) -> Times:

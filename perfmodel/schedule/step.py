@@ -85,10 +85,7 @@ def step(
     hidden = sync.gradients if overlap and not each else ()
     updates = microbatches if each else 1
     return Serial("step", (
-        *(_stretches(one, layout, sync) if once else _passes(one, layout, schedule)),
-        forward,
-        beside("last backward", backward, hidden, slowdown),
-        *one.other,
+        *(_stretches(one, layout, sync, hidden) if once else _passes(one, layout, schedule, hidden)),
         *(() if overlap else _repeated("exchange", sync.gradients, updates)),
         Repeat("embedding", stage.prologue, embeddings),
         Repeat("head", stage.epilogue, heads),
@@ -110,24 +107,34 @@ def costs(one: Microbatch, layout: Layout, schedule: Schedule) -> Costs:
     )  # fmt: skip
 
 
-def _passes(one: Microbatch, layout: Layout, schedule: Schedule) -> tuple[Part, ...]:
-    """All microbatches but the last."""
+def _passes(one: Microbatch, layout: Layout, schedule: Schedule, hidden: tuple[Part, ...]) -> tuple[Part, ...]:
+    """All microbatches; gradients travel beside the last backward pass."""
+    last = (one.forward, beside("last backward", one.backward, hidden, one.slowdown), *one.other)
     if schedule.both_ways:
         pairs = paired(layout.pp, layout.microbatches)
         alone = Repeat("microbatches alone", one.alone, layout.microbatches - pairs - 1)
-        return alone, Repeat("microbatches together", one.together, pairs)
+        return alone, Repeat("microbatches together", one.together, pairs), *last
     repeats = schedule.repeats
     before = Serial("pass without gradient", (one.forward, *(Repeat("sends", part, 0.5) for part in one.other)))
     again = (Repeat("passes without gradient", before, repeats * layout.microbatches),) if repeats else ()
-    return *again, Repeat("microbatches", one.alone, layout.microbatches - 1)
+    return *again, Repeat("microbatches", one.alone, layout.microbatches - 1), *last
 
 
-def _stretches(one: Microbatch, layout: Layout, sync: Synchronisation) -> tuple[Part, ...]:
-    """All microbatches but the last, where each weight is gathered, and each gradient scattered, once for all of them."""
-    count = layout.microbatches - 1
-    forward = beside("forward passes", Repeat("forward", one.forward, count), sync.forward, one.slowdown)
-    backward = beside("backward passes", Repeat("backward", one.backward, count), sync.backward, one.slowdown)
-    return forward, backward, *sync.exposed, *(Repeat("sends", part, count) for part in one.other)
+def _stretches(one: Microbatch, layout: Layout, sync: Synchronisation, hidden: tuple[Part, ...]) -> tuple[Part, ...]:
+    """All microbatches, where each weight is gathered, and each gradient scattered, once for all of them.
+
+    The gradients of a chunk are complete when its last microbatch is; only those of the last chunk have one pass to hide under.
+    """
+    last, count = 1 / layout.vpp, layout.microbatches
+    before, at_last = ([Repeat("chunks", part, share) for part in hidden] for share in (1 - last, last))
+    forward, backward = Repeat("forward", one.forward, count), Repeat("backward", one.backward, count - last)
+    return (
+        beside("forward passes", forward, sync.forward, one.slowdown),
+        beside("backward passes", backward, (*sync.backward, *before), one.slowdown),
+        beside("last backward", Repeat("backward", one.backward, last), tuple(at_last), one.slowdown),
+        *sync.exposed,
+        *(Repeat("sends", part, count) for part in one.other),
+    )
 
 
 def beside(name: str, part: Part, messages: tuple[Part, ...], slowdown: Number) -> Part:

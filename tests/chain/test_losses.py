@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 GPT = ("gpt3-175b", "dgx-a100-80gb")
 MODELS = [
-    *[GPT] * 4, ("llama-3.1-70b", "dgx-h100"), ("llama-3.1-8b", "tpu-v5p-pod"), ("resnet-50", "dgx-2"), ("vgg-16", "ac922-4gpu"),
+    *[GPT] * 4, ("mixtral-8x7b", "dgx-h100"), ("llama-3.1-70b", "dgx-h100"), ("llama-3.1-8b", "tpu-v5p-pod"), ("resnet-50", "dgx-2"), ("vgg-16", "ac922-4gpu"),
     ("bert-large", "dgx-1-v100"), ("lstm-wikitext2", "dgx-2"),
 ]  # fmt: skip
 
@@ -31,8 +31,11 @@ def jobs(draw: st.DrawFn) -> tuple[str, str, dict[str, Any]]:
     workload, machine = draw(st.sampled_from(MODELS))
     dp, microbatch = draw(st.sampled_from([1, 2, 4])), draw(st.sampled_from([1, 2]))
     job: dict[str, Any] = {"dp": dp, "microbatch": microbatch, "batch": 32 * dp * microbatch}
-    if (workload, machine) != GPT:
+    if workload == "mixtral-8x7b":
+        job["ep"] = draw(st.sampled_from([d for d in (1, 2, 4) if d <= dp]))
+    elif (workload, machine) != GPT:
         job["sync"] = draw(st.sampled_from(["all-reduce", "peer-to-peer", "parameter-server"]))
+    if (workload, machine) != GPT:
         return workload, machine, job
     schedule = draw(st.sampled_from(list(SCHEDULES)))
     job |= {"tp": draw(st.sampled_from([1, 2, 8])), "cp": draw(st.sampled_from([1, 2])), "schedule": schedule}

@@ -12,7 +12,7 @@ import pytest
 from perfmodel.errors import InputError
 from perfmodel.library import find
 from perfmodel.parallel import arrange
-from perfmodel.planner.axes import axes_of
+from perfmodel.planner.axes import CHOICES, axes_of
 from perfmodel.planner.pricing import Pricing
 from perfmodel.planner.space import Choice, Refusals, allowed, choices, divisors, space_of, strategy_of
 from perfmodel.prediction import predict
@@ -33,9 +33,25 @@ CASES: dict[str, tuple[str, str, int, int, dict[str, Any]]] = {
     "rings of links": ("gpt2-1.5b", "dgx-1-v100", 8, 64, {}),
     "convolutions": ("resnet-50", "dgx-2", 32, 1024, {}),
     "servers": ("resnet-50", "pcie-4gpu-10gbe", 16, 512, {"strategy": "parameter-server"}),
+    "zero bubbles": (
+        "gpt3-175b",
+        "dgx-h100",
+        64,
+        96,
+        {"fix": {"schedule": list(CHOICES["schedule"]), "recompute": "none", "zero": [0, 1]}},
+    ),
+    "dispatched zero bubbles": (
+        "megatron-1.7b",
+        "dgx-a100-80gb",
+        16,
+        64,
+        {
+            "strategy": "megatron-deepspeed",
+            "fix": {"schedule": list(CHOICES["schedule"]), "zero": [0, 2], "recompute": "full"},
+        },
+    ),
     "experts": ("mixtral-8x7b", "dgx-h100", 64, 64, {"ep": 4}),
     "some layers with experts": ("deepseek-v3", "dgx-h100", 1024, 1024, {"ep": 32, "etp": 1}),
-    "breadth first": ("gpt3-175b", "dgx-a100-80gb", 256, 256, {"schedule": "breadth-first"}),
     "another order": ("gpt3-175b", "dgx-a100-80gb", 64, 96, {"order": "tp-cp-ep-pp-dp"}),
 }
 every_case = pytest.mark.parametrize("case", CASES)
@@ -45,7 +61,8 @@ def job(case: str) -> tuple[Workload, Hardware, Strategy, int]:
     name, machine, devices, batch, given = CASES[case]
     workload = find("workloads", name)
     training = workload.training.model_copy(update={"batch": batch})
-    base = find("strategies", given["strategy"]) if "strategy" in given else Strategy.model_validate(given)
+    stated = {name: value for name, value in given.items() if name != "fix"}
+    base = find("strategies", given["strategy"]) if "strategy" in given else Strategy.model_validate(stated)
     return workload.model_copy(update={"training": training}), find("hardware", machine), base, devices
 
 
@@ -53,7 +70,7 @@ def picked(case: str, count: int, seed: int = 1) -> Iterator[tuple[Strategy, flo
     """Random candidates with their columns of step time, memory and computing."""
     workload, hardware, base, devices = job(case)
     rng = np.random.default_rng(seed)
-    axes = axes_of(base, {})
+    axes = axes_of(base, CASES[case][4].get("fix", {}))
     refusals = Refusals(workload, hardware, base, devices)
     space = space_of(workload, axes, refusals)
     pricing = Pricing(workload, hardware, base, space)

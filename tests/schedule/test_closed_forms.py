@@ -98,8 +98,6 @@ def test_closed_forms_are_those_of_the_simulation(name: str, data: st.DataObject
     shape = data.draw(shapes(name))
     schedule, given_ = play(name, shape)
     assert schedule.step(*given_) == pytest.approx(closed(name, shape), rel=1e-9)
-    if name == "1f1b" and shape.chunks > 1 and shape.microbatches == shape.stages:
-        return  # the last stage keeps one pass less than the closed form where the forward passes are all warm-up
     simulation = schedule.play(*given_)
     kept = [simulation.fullest(stage) / shape.chunks for stage in range(shape.stages)]
     forms = [IN_FLIGHT[name](s, shape.stages, shape.chunks, shape.microbatches) for s in range(shape.stages)]  # type: ignore[index]
