@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    from perfmodel.planner.plan import Plan
     from perfmodel.prediction import Prediction
     from perfmodel.reporting.report import Report
 
@@ -33,19 +34,24 @@ class Validation:
 __all__ = [
     "bubbles",
     "calibrate_collectives",
+    "calibrate_here",
     "calibrate_ops",
+    "calibrate_trace",
     "check",
     "compare",
     "compare_reports",
+    "compare_trace",
     "explain",
     "list_items",
     "losses",
     "operators",
+    "plan",
     "plot_pipeline",
     "plot_roofline",
     "predict",
     "report",
     "show",
+    "trace",
     "validate",
     "validate_systems",
     "validate_tables",
@@ -99,9 +105,72 @@ def predict(
     return vary(prediction, *files, steps=simulate, seed=seed)
 
 
-def report(prediction: Prediction) -> Report:
-    """A prediction as a report: ``report(p).record`` is its JSON, ``report(p).render("table")`` its tables."""
-    return prediction_report(prediction)
+def report(prediction: Prediction | Plan) -> Report:
+    """A prediction or a plan as a report: ``report(p).record`` is its JSON, ``report(p).render("table")`` its tables."""
+    if isinstance(prediction, chain.Prediction):
+        return prediction_report(prediction)
+    from perfmodel.reporting.plan import plan_report
+
+    return plan_report(prediction)
+
+
+def plan(
+    workload: str | Path,
+    hardware: str | Path | Sequence[str | Path],
+    *,
+    devices: int | str | Sequence[int],
+    objective: str = "time",
+    constrain: Sequence[str] = (),
+    fix: Mapping[str, Any] | None = None,
+    top: int = 10,
+    strategy: str | Path | None = None,
+    sets: Mapping[str, Any] | None = None,
+    plot: str | Path | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    **settings: Any,
+) -> Plan:
+    """Price every way to lay out a job, and find the best.
+
+    Args:
+        workload: a name of the library or a YAML file.
+        hardware: likewise, one machine or several.
+        devices: of the job: a number, several, or a range: "8..1024" doubles, "64..256:64" goes by steps.
+        objective: time, throughput, cost, energy or memory.
+        constrain: bounds besides the memory of a device, as "memory.peak<=72 GiB" or "mfu>=0.4".
+        fix: {axis: value or values} that the search keeps to: tp, cp, pp, dp, vpp, microbatch, shard_group,
+            sequence_parallel, zero, recompute, schedule.
+        top: how many plans to return.
+        strategy: what is no axis of the search (software, attention, overlap …); axes that it states stay as they are.
+        sets: further overrides, {"hardware.network.0.latency": "3 us"}.
+        plot: a picture of the front to write.
+        progress: told how much is done, of how much.
+        settings: single overrides: batch, seq, precision, attention.
+
+    Raises InputError with every fault of the request and of the files; that nothing fits is a result (`Plan.plans` is
+    empty, and `Plan.rejected` says what the nearest lack).
+
+    >>> import perfmodel
+    >>> found = perfmodel.plan("gpt2-124m", "dgx-a100-80gb", devices=8, batch=64, fix={"zero": 0}, top=1)
+    >>> found.evaluated > 1000, found.plans[0].fits
+    (True, True)
+    """
+    from collections.abc import Sequence
+
+    from perfmodel.planner.limits import require_objective
+    from perfmodel.planner.plan import plan as search_all
+    from perfmodel.planner.request import questions, require_count
+    from perfmodel.reporting.plan_plot import plot_plan
+    from perfmodel.reporting.plots import require_picture
+
+    machines = [hardware] if isinstance(hardware, str) or not isinstance(hardware, Sequence) else list(hardware)
+    goal, count = require_objective(objective), require_count(top)
+    asked = questions(workload, machines, strategy, settings, sets, devices=devices, constrain=constrain, fix=fix or {})
+    if plot is not None:
+        require_picture(_path(plot))
+    found = search_all(asked, goal, count, progress)
+    if plot is not None:
+        plot_plan(found, _path(plot))
+    return found
 
 
 def operators(prediction: Prediction) -> Report:
@@ -398,6 +467,125 @@ def _check_kept(keep: Sequence[str]) -> None:
                 for n in wrong
             ]
         )
+
+
+def trace(
+    files: Sequence[str | Path],
+    *,
+    hardware: str | Path | None = None,
+    against: str | Path | None = None,
+    top: int = 10,
+    plot: str | Path | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Report:
+    """Read profiler traces: steps, kernels by class, exposed communication, idle time, ranks against one another.
+
+    Args:
+        files: traces of one job, one or more for each rank: Kineto, execution traces, Nsight Systems SQLite, xplane.
+        hardware: a machine whose operator model is held against operators with shapes.
+        against: a JSON that `predict` wrote, to stand beside the mean step.
+        top: kernels to list.
+        plot: a picture of each rank's time, and of memory, to write.
+        progress: told how many files are read, of how many.
+
+    Raises InputError with every fault of the files; then nothing is written.
+    """
+    from perfmodel.library import find
+    from perfmodel.reporting import traces as shown
+    from perfmodel.reporting.plots import require_picture
+    from perfmodel.reporting.trace_plot import plot_trace
+    from perfmodel.traces.job import job
+    from perfmodel.traces.reading import read_traces
+    from perfmodel.traces.tree import read_prediction
+
+    if plot is not None:
+        require_picture(_path(plot))
+    machine = None if hardware is None else find("hardware", hardware)
+    predicted = None if against is None else read_prediction(_path(against))
+    ranks = job(read_traces([_path(file) for file in files], progress))
+    if plot is not None:
+        plot_trace(ranks, _path(plot))
+    return shown.traces_report(ranks, machine, predicted, top)
+
+
+def compare_trace(prediction: str | Path, files: Sequence[str | Path]) -> Report:
+    """A JSON that `predict` wrote beside the mean step of some traces, kind by kind.
+
+    Args:
+        prediction: the JSON.
+        files: traces of one job, as of `trace`.
+
+    Raises InputError with every fault of the files.
+    """
+    from perfmodel.reporting.trace_model import comparison_report
+    from perfmodel.traces.job import job
+    from perfmodel.traces.reading import read_traces
+    from perfmodel.traces.tree import compared, read_prediction
+
+    predicted = read_prediction(_path(prediction))
+    ranks = job(read_traces([_path(file) for file in files]))
+    return comparison_report(predicted, ranks, compared(predicted, ranks.ranks))
+
+
+def calibrate_trace(
+    files: Sequence[str | Path],
+    hardware: str | Path,
+    *,
+    yaml: str | Path | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Report:
+    """Fit what the operators of some traces determine of a device, and say what they do not.
+
+    Args:
+        files: traces with shapes, of one device.
+        hardware: the machine whose datasheet the constants are relative to.
+        yaml: where to write that machine with the fitted constants.
+        progress: told how many fits are done, of how many.
+
+    Raises InputError with every fault of the files; then nothing is written.
+    """
+    from perfmodel.calibration.traces import calibrate_traces
+    from perfmodel.calibration.writing import write_calibrated
+    from perfmodel.library import find
+    from perfmodel.reporting.calibration_trace import calibration_trace_report
+    from perfmodel.traces.reading import read_traces
+
+    machine = find("hardware", hardware)
+    made = calibrate_traces(read_traces([_path(file) for file in files]), machine, progress)
+    if yaml is not None:
+        write_calibrated(_path(yaml), hardware, made)
+    return calibration_trace_report(made)
+
+
+def calibrate_here(
+    *,
+    yaml: str | Path | None = None,
+    processes: int = 1,
+    library: Literal["auto", "numpy", "torch"] = "auto",
+    budget: float = 45.0,
+    progress: Callable[[int, int], None] | None = None,
+) -> Report:
+    """Measure the CPU that this runs on, and fit its constants.
+
+    Args:
+        yaml: where to write the machine, for `predict`.
+        processes: that share it and measure at once; a device is the share of one, and their messages are the network.
+        library: what computes; auto is PyTorch where it is installed, else numpy. Messages need PyTorch.
+        budget: seconds to measure, about.
+        progress: told how many turns are done, of how many.
+
+    Raises InputError where there are fewer cores than processes, PyTorch is asked for but missing, or the budget is too short.
+    """
+    from perfmodel.calibration.here import calibrate_here as calibrate
+    from perfmodel.calibration.writing import write_text
+    from perfmodel.measuring.session import library_of, measure
+    from perfmodel.reporting.calibration_here import calibration_here_report
+
+    name = "here" if yaml is None else _path(yaml).stem
+    made = calibrate(measure(processes, budget, library_of(library), progress), name)
+    if yaml is not None:
+        write_text(_path(yaml), made.text)
+    return calibration_here_report(made)
 
 
 def _path(file: str | Path) -> Path:

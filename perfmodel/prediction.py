@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfmodel.cost.capacity import Footprint, footprint, fullest
+from perfmodel.cost.capacity import Footprint, footprint
 from perfmodel.cost.compute import Processor
+from perfmodel.cost.holdings import fullest
 from perfmodel.cost.interval import interval
 from perfmodel.cost.losses import ladder
 from perfmodel.cost.outcome import energy, step_cost
@@ -41,6 +42,8 @@ COMMUNICATION = (
     "server",
 )
 """Kinds of terms that are messages."""
+IDLE = (*COMMUNICATION, "bubble", "host")
+"""Kinds of terms in which no kernel runs."""
 
 
 @dataclass(frozen=True)
@@ -228,6 +231,25 @@ def predict(workload: Workload, hardware: Hardware, strategy: Strategy) -> Predi
 
 def predict_layout(workload: Workload, hardware: Hardware, strategy: Strategy, layout: Layout) -> Prediction:
     """The prediction of degrees that are known to be allowed; each may be a column with one row per candidate."""
+    work = work_of(workload, strategy, layout)
+    processor = processor_of(workload, hardware, strategy)
+    stage = stage_of(work, processor, hardware, strategy, layout)
+    sync = sync_of(work, hardware, strategy, layout)
+    tree = tree_of(stage, sync, strategy, layout, processor)
+    return Prediction(workload, hardware, strategy, layout, work.graph, work.share, work.state, stage, sync, tree)
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What one device has to do in a step, before anything is priced."""
+
+    graph: Graph
+    share: Share
+    state: State
+
+
+def work_of(workload: Workload, strategy: Strategy, layout: Layout) -> Work:
+    """Workload x strategy -> operations, messages and bytes for each parameter."""
     graph = expand(
         workload,
         microbatch=layout.microbatch,
@@ -236,25 +258,18 @@ def predict_layout(workload: Workload, hardware: Hardware, strategy: Strategy, l
         channels_last=strategy.layout == "channels-last",
         persistent=strategy.batch_norm == "persistent",
     )
-    share = divide(graph, layout, strategy)
-    state = state_of(workload, strategy)
-    processor = Processor(hardware.device, workload.training.precision, strategy.attention)
-    passes = Passes(processor, hardware.network, strategy, state)
-    parameters, experts = fullest(share, layout, strategy.schedule)
-    sync = synchronise(Replicas(parameters, share.tied, share.layers, state, layout, hardware, strategy, experts))
-    stage = _stage(share, layout, passes, strategy)
-    tree = step(
-        stage,
-        layout,
-        sync,
-        overlap=strategy.gradient_overlap == "backward",
-        slowdown=processor.slowdown,
-        schedule=SCHEDULES[strategy.schedule],
-    )
-    return Prediction(workload, hardware, strategy, layout, graph, share, state, stage, sync, tree)
+    return Work(graph, divide(graph, layout, strategy), state_of(workload, strategy))
 
 
-def _stage(share: Share, layout: Layout, passes: Passes, strategy: Strategy) -> Stage:
+def processor_of(workload: Workload, hardware: Hardware, strategy: Strategy) -> Processor:
+    """The device as this job uses it."""
+    return Processor(hardware.device, workload.training.precision, strategy.attention)
+
+
+def stage_of(work: Work, processor: Processor, hardware: Hardware, strategy: Strategy, layout: Layout) -> Stage:
+    """The passes of one microbatch, priced."""
+    share = work.share
+    passes = Passes(processor, hardware.network, strategy, work.state)
     forward, backward = passes.forward(share.body), passes.backward(share.body)
     return Stage(
         body_forward=forward,
@@ -264,6 +279,19 @@ def _stage(share: Share, layout: Layout, passes: Passes, strategy: Strategy) -> 
         sends=(_sends(share, layout, passes, strategy),),
         slack=layout.cut.spare / share.layers * (duration(forward) + duration(backward)),
     )
+
+
+def sync_of(work: Work, hardware: Hardware, strategy: Strategy, layout: Layout) -> Synchronisation:
+    """What replicas exchange, priced; the fullest stage sets how much."""
+    share = work.share
+    parameters, experts = fullest(share, layout, strategy)
+    return synchronise(Replicas(parameters, share.tied, share.layers, work.state, layout, hardware, strategy, experts))
+
+
+def tree_of(stage: Stage, sync: Synchronisation, strategy: Strategy, layout: Layout, processor: Processor) -> Part:
+    """The tree of time of a step."""
+    overlap, schedule = strategy.gradient_overlap == "backward", SCHEDULES[strategy.schedule]
+    return step(stage, layout, sync, overlap=overlap, slowdown=processor.slowdown, schedule=schedule)
 
 
 def _both(passes: Passes, blocks: tuple[LocalBlock, ...]) -> Part:

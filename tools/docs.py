@@ -15,8 +15,13 @@ import os
 import re
 import shlex
 import sys
+import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 from unittest.mock import patch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
@@ -24,24 +29,35 @@ CONSOLE = re.compile(r"```console\n\$ perfmodel ([^\n]*)\n(.*?)```", re.DOTALL)
 WIDTH = "110"
 
 
-def run(command: str) -> str:
-    """What ``perfmodel COMMAND`` prints to both streams."""
+@contextlib.contextmanager
+def scratch() -> Iterator[Path]:
+    """A folder that looks like the checkout; what commands write there is gone afterwards."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for entry in ROOT.iterdir():
+            (folder / entry.name).symlink_to(entry)
+        yield folder
+
+
+def run(command: str, folder: Path) -> str:
+    """What ``perfmodel COMMAND`` prints to both streams in a folder."""
     from perfmodel.cli import main
 
     out = io.StringIO()
     environment = patch.dict(os.environ, COLUMNS=WIDTH)
-    with environment, contextlib.redirect_stdout(out), contextlib.redirect_stderr(out), contextlib.chdir(ROOT):
+    with environment, contextlib.redirect_stdout(out), contextlib.redirect_stderr(out), contextlib.chdir(folder):
         main(shlex.split(command))
     return out.getvalue()
 
 
 def rewritten(text: str) -> str:
-    """The page with the output of its commands as it is now."""
+    """The page with the output of its commands as it is now; later ones may read what earlier ones wrote."""
+    with scratch() as folder:
 
-    def block(match: re.Match[str]) -> str:
-        return f"```console\n$ perfmodel {match[1]}\n{run(match[1])}```"
+        def block(match: re.Match[str]) -> str:
+            return f"```console\n$ perfmodel {match[1]}\n{run(match[1], folder)}```"
 
-    return CONSOLE.sub(block, text)
+        return CONSOLE.sub(block, text)
 
 
 def pages() -> list[Path]:

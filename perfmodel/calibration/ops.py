@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from perfmodel.calibration.fit import Fit, fit
 from perfmodel.calibration.forms import BY_PRECISION, with_constants
-from perfmodel.calibration.timings import Selection, Timing, read_timings
+from perfmodel.calibration.timings import Selection, Timing, Timings, read_timings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -51,7 +51,11 @@ def calibrate(
 
     Raises InputError with every fault of the tables, and where they hold nothing of the device.
     """
-    timings = read_timings(paths, chosen)
+    return fitted(read_timings(paths, chosen), hardware, progress)
+
+
+def fitted(timings: Timings, hardware: Hardware, progress: Callable[[int, int], None] | None = None) -> Calibration:
+    """Fit the constants of a device to timings, wherever they were read; arguments as of `calibrate`."""
     reasons = Counter(timings.reasons)
     groups: dict[tuple[str, Precision], list[Timing]] = defaultdict(list)
     for timing in timings.rows:

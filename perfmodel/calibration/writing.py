@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def write_calibrated(path: Path, hardware: str | Path, calibration: Calibration) -> None:
     """Write a machine with the fitted constants; raises InputError where the file cannot be written."""
     text = path_of("hardware", hardware).read_text(encoding="utf-8")
-    _write(path, calibrated_text(text, calibration))
+    write_text(path, calibrated_text(text, calibration))
 
 
 def write_tiers(path: Path, hardware: str | Path, calibration: FabricCalibration) -> None:
@@ -36,7 +36,7 @@ def write_tiers(path: Path, hardware: str | Path, calibration: FabricCalibration
     file.cite(key, source)
     for written in tiers_written(calibration, key):
         file.write_tier(written)
-    _write(path, file.text)
+    write_text(path, file.text)
 
 
 def tiers_written(
@@ -65,7 +65,8 @@ def tier_statements(fit: TierFit, key: str, remark: str = "") -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _write(path: Path, text: str) -> None:
+def write_text(path: Path, text: str) -> None:
+    """Write a file that the user named; raises InputError where that cannot be."""
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:

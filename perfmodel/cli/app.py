@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from perfmodel.cli.calibrate import calibrate
+from perfmodel.cli.calibrate_here import calibrate
 from perfmodel.cli.compare import compare
 from perfmodel.cli.options import (
     FailuresName,
@@ -22,6 +22,8 @@ from perfmodel.cli.options import (
     WorkloadName,
     with_job_options,
 )
+from perfmodel.cli.plan import plan
+from perfmodel.cli.trace import trace
 from perfmodel.cli.writing import write
 
 FAILED, BAD_INPUT, INTERNAL = 1, 2, 70
@@ -109,6 +111,7 @@ def explain(
 
 
 app.command()(compare)
+app.command()(plan)
 
 
 @app.command("list")
@@ -185,6 +188,7 @@ def validate(
         raise typer.Exit(FAILED)
 
 
+app.command()(trace)
 app.add_typer(calibrate, name="calibrate")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path  # noqa: TC003 - typer reads annotations at run time
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -12,7 +12,7 @@ from perfmodel.cli.writing import write
 
 
 def compare(
-    things: Annotated[list[str], typer.Argument(metavar="WORKLOAD HARDWARE | REPORT...", help="A workload and a machine, or JSON files that predict wrote.")],
+    things: Annotated[list[str], typer.Argument(metavar="WORKLOAD HARDWARE | REPORT...", help="A workload and a machine, or JSON files that predict wrote, or one and profiler traces.")],
     strategies: Annotated[str, typer.Option("--strategies", metavar="A,B,…", help="Library names or YAML files.")] = "",
     devices: Annotated[str, typer.Option("--devices", metavar="N,N,…", help="Numbers of devices.")] = "",
     batch_per_device: Annotated[str | None, typer.Option("--batch-per-device", metavar="N", help="Samples of a device in a step: weak scaling.")] = None,
@@ -28,7 +28,8 @@ def compare(
     """Compare strategies for one workload and machine over numbers of devices, or reports term by term.
 
     `compare WORKLOAD HARDWARE --strategies A,B --devices 2,4,8 --batch-per-device N` predicts every point and names the
-    crossovers. `compare A.json B.json …` takes reports that `predict --format json` wrote, differences to the first.
+    crossovers. `compare A.json B.json …` takes reports that `predict --format json` wrote, differences to the first; where the others are
+    profiler traces, their mean step stands beside the first.
     """
     from perfmodel import api
     from perfmodel.yamltext import scalar
@@ -36,7 +37,10 @@ def compare(
     if any(thing.endswith(".json") for thing in things):
         _refuse({"--strategies": strategies, "--devices": devices, "--batch": batch, "--batch-per-device": batch_per_device,
                  "--microbatch": microbatch, "--seq": seq, "--precision": precision, "--set": sets, "--plot": plot})  # fmt: skip
-        write(api.compare_reports(things), form, output)
+        from perfmodel.traces.opening import is_trace
+
+        traced = len(things) > 1 and all(is_trace(Path(thing)) for thing in things[1:])
+        write(api.compare_trace(things[0], things[1:]) if traced else api.compare_reports(things), form, output)
         return
     workload, hardware = _two(things)
 

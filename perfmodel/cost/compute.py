@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from perfmodel.specs.common import Precision
     from perfmodel.specs.hardware import Device
     from perfmodel.specs.strategy import Attention as AttentionKind
+    from perfmodel.units import Number
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,19 @@ class Processor:
         """Of kernels and messages that run at the same time."""
         contention = self.device.efficiency.contention
         return contention.slowdown if contention else 1.0
+
+    def _served(self, traffic: Number, fraction: Number) -> tuple[Number, Number]:
+        """The bandwidth that serves a kernel, and the share of it that it reaches.
+
+        Those of memory, or of the smallest cache of stated bandwidth that holds all that the kernel moves: what came before has
+        left it there.
+        """
+        bandwidth: Number = self.device.memory.bandwidth
+        for cache in sorted(self.device.caches, key=lambda one: -one.capacity):
+            if cache.bandwidth is not None:
+                inside = np.asarray(traffic) <= cache.capacity
+                bandwidth, fraction = np.where(inside, cache.bandwidth, bandwidth), np.where(inside, 1.0, fraction)
+        return bandwidth, fraction
 
     def _memory_at(self, fraction: float | None) -> dict[str, Any]:
         return {
@@ -103,10 +117,11 @@ class Processor:
     def _product(self, name: str, kernel: Gemm, kind: str, tiles: dict[str, Any]) -> Term:
         if kernel.splits > 1 and self.device.kind == "gpu":
             return self._split_product(name, kernel, kind, tiles)
+        bandwidth, _ = self._served(kernel.traffic, 1.0)
         return term(
             name, tiled_matmul, kind=kind,
             rows=kernel.rows, columns=kernel.columns, depth=kernel.depth, count=kernel.count,
-            traffic=kernel.traffic, **tiles,
+            traffic=kernel.traffic, **tiles | {"bandwidth": bandwidth},
         )  # fmt: skip
 
     def _convolution(self, name: str, kernel: Convolution, kind: str) -> Term:
@@ -167,7 +182,7 @@ class Processor:
         efficiency = self.device.efficiency
         group = efficiency.reduction if kernel.reduces else efficiency.streaming
         moved: dict[str, Any] = {
-            "traffic": kernel.traffic, "bandwidth": self.device.memory.bandwidth, "fraction": group.fraction,
+            "traffic": kernel.traffic, **dict(zip(("bandwidth", "fraction"), self._served(kernel.traffic, group.fraction), strict=True)),
             "launch": efficiency.launch.time,
         }  # fmt: skip
         if kernel.pace is None or efficiency.pace is None:

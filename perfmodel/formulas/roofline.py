@@ -62,7 +62,7 @@ def streaming(*, traffic: Bytes, bandwidth: BytesPerSecond, fraction: Count, lau
         fraction: φ, the share of it that a large kernel reaches.
         launch: t₀, of the kernel.
 
-    Assumes that nothing is found in a cache; small kernels that do are faster.
+    Assumes that B is of what serves the kernel: memory, or a cache that holds all of Q.
 
     References:
         Derived: the latency-bandwidth form of Hockney (Parallel Computing 20(3), 1994) for memory.

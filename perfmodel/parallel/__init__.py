@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from perfmodel.graph.ops import Experts, Linear
 from perfmodel.parallel import context, expert, tensor
-from perfmodel.parallel.layout import Group, Layout, arrange, replicas
+from perfmodel.parallel.layout import Group, Layout, arrange
 from perfmodel.parallel.messages import Message
+from perfmodel.parallel.rules import replicas
 
 if TYPE_CHECKING:
     from perfmodel.graph import Block, Graph

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from perfmodel.specs.workload import Transformer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-    from perfmodel.specs import Strategy
     from perfmodel.units import Count
 
 
@@ -38,7 +37,7 @@ EVEN = Cut()
 """Stages that are all alike."""
 
 
-def cut(layers: int, strategy: Strategy) -> Cut:
+def cut(layers: int, strategy: Any) -> Cut:
     """Chunks as full as the fullest must be; what lacks, the ends have fewer.
 
     With `last-fewer` the last stage, which has the head, takes what is left; with `ends-fewer` embedding and head count
@@ -48,20 +47,21 @@ def cut(layers: int, strategy: Strategy) -> Cut:
     chunk = -(-layers // chunks)
     lacking = chunk * chunks - layers
     spare = lacking if strategy.stage_layers == "last-fewer" else -(-lacking // 2)
-    fullness = 1 if not lacking else chunk * chunks / layers
-    return Cut(fullness, spare, chunk, lacking - spare)
+    return Cut(chunk * chunks / layers, spare, chunk, lacking - spare)
 
 
-def cut_of(model: object, strategy: Strategy) -> Cut:
-    """Of a model that a pipeline may cut, else one piece."""
+def cut_of(model: object, strategy: Any) -> Cut:
+    """Of a model that a pipeline may cut, else one piece; degrees may be columns."""
     return cut(model.layers, strategy) if isinstance(model, Transformer) and not model.decoder_layers else EVEN
 
 
-def cut_faults(layers: int, strategy: Strategy) -> Iterator[str]:
-    """Why the ends cannot have as many layers fewer."""
+def cut_faults(layers: int, strategy: Any) -> Iterator[tuple[Any, Callable[[], str]]]:
+    """Where the ends cannot have as many layers fewer, and what to tell of it."""
     made = cut(layers, strategy)
-    if made.spare > made.chunk or made.shift > made.chunk:
-        yield (
+    yield (
+        np.asarray(np.maximum(made.spare, made.shift) > made.chunk),
+        lambda: (
             f"{strategy.pp} x {strategy.vpp} chunks of {made.chunk} layers are {made.spare + made.shift} more than the {layers}"
             " of the model, which its ends cannot lack; take fewer chunks, or leave stage_layers at equal"
-        )
+        ),
+    )

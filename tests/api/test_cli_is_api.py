@@ -22,10 +22,10 @@ PRESENTATION = {"report"}
 VARIANTS = {
     "bubbles": "predict", "losses": "predict", "operators": "predict", "plot_pipeline": "predict", "plot_roofline": "predict",
     "write_timeline": "predict",
-    "compare_reports": "compare",
+    "compare_reports": "compare", "compare_trace": "trace",
     "validate_systems": "validate", "validate_tables": "validate",
 }  # fmt: skip
-"""What an option (`predict --ops`) or another kind of argument (`validate ops`, `compare` of JSON files) asks for."""
+"""What an option (`predict --ops`) or another kind of argument (`validate ops`, `compare` of JSON files and traces) asks for."""
 ROOT = Path(__file__).parents[2]
 
 

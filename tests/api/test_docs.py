@@ -54,6 +54,7 @@ class TestPage:
     def test_every_console_block_is_a_command_of_ours(self, page: Path) -> None:
         """Any other would go unchecked."""
         commands = {str(c.name or getattr(c.callback, "__name__", "")) for c in app.registered_commands}
+        commands |= {str(group.name) for group in app.registered_groups}
         for block in blocks(page.read_text(encoding="utf-8"), "console"):
             program, command, *_ = shlex.split(block.splitlines()[0].removeprefix("$ "))
             assert (program, command in commands) == ("perfmodel", True)

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfmodel import api
-from perfmodel.cost.capacity import footprint, fullest
+from perfmodel.cost.capacity import footprint
+from perfmodel.cost.holdings import fullest
 from perfmodel.errors import InputError
 from perfmodel.graph import expand
 from perfmodel.graph.ops import Experts
@@ -192,6 +193,37 @@ class TestSteps:
         ]  # fmt: skip
         assert times[1] > 1.2 * times[0]
 
+    def test_users_ladder_has_the_order_that_they_found(self) -> None:
+        """A mixture of 16 B on 8 B200 (torchtitan, pull request 1993): 13.5, 16, 18 and 20 % MFU."""
+        steps: list[dict[str, Any]] = [
+            {"ep": 8, "microbatch": 4, "recompute": "full"}, {"ep": 8, "microbatch": 4}, {"ep": 1, "microbatch": 4},
+            {"ep": 1, "microbatch": 6},
+        ]  # fmt: skip
+        found = [
+            api.predict(
+                "deepseek-v2-lite", "dgx-b200", strategy="torchtitan-fsdp2", devices=8, batch=8 * s["microbatch"], **s
+            )
+            for s in steps
+        ]
+        mfu = [prediction.mfu("causal") for prediction in found]
+        assert mfu == sorted(mfu)
+        assert all(prediction.fits for prediction in found)
+
+    def test_finer_experts_are_slower(self) -> None:
+        """MaxText, issue 1256: the same work cut into seven times as many experts."""
+        finer = {"count": 56, "top_k": 14, "ffn_hidden": 2048}
+        sets = {f"workload.model.experts.{name}": value for name, value in finer.items()}
+        job: dict[str, Any] = {
+            "devices": 32,
+            "strategy": "maxtext-fsdp",
+            "batch": 384,
+            "microbatch": 12,
+            "recompute": "full",
+        }
+        coarse, fine = (api.predict("mixtral-8x7b", "tpu-v5p-pod", sets=s, **job) for s in ({}, sets))
+        assert fine.flops() == pytest.approx(coarse.flops(), rel=1e-2)
+        assert fine.mfu("causal") < 0.97 * coarse.mfu("causal")
+
     def test_exposed_times_add_up(self) -> None:
         prediction = predicted(sets={"strategy.expert_overlap": "passes"})
         assert sum(seen for _, _, seen in prediction.terms) == pytest.approx(prediction.step_time, rel=1e-9)
@@ -238,6 +270,38 @@ FIELDS: list[dict[str, Any]] = [
 ]  # fmt: skip
 
 
+FOLDED: list[tuple[str, int, tuple[int, int, int, int], tuple[int, int, int, int], float, float]] = [
+    ("mixtral-8x22b", 128, (2, 8, 4, 2), (2, 8, 8, 1), 0.494, 0.522),
+    ("qwen2-57b-a14b", 64, (2, 4, 4, 2), (2, 4, 4, 1), 0.362, 0.399),
+    ("mixtral-8x22b-g8t8", 128, (2, 8, 8, 2), (4, 8, 8, 1), 0.198, 0.300),
+]
+"""Model, H100, (tp, pp, ep, etp) plain and folded, and their MFU: Liu et al., 2025 (arXiv:2504.14960), batch 1024, capacity 1.
+
+Microbatch and virtual stages are not printed; one sequence and none here, so that absolute figures are no test.
+"""
+
+
+@pytest.mark.parametrize(("model", "devices", "plain", "folded", "before", "after"), FOLDED)
+def test_folding_helps_as_much_as_was_measured(
+    model: str, devices: int, plain: tuple[int, ...], folded: tuple[int, ...], before: float, after: float
+) -> None:
+    found = []
+    for tp, pp, ep, etp in (plain, folded):
+        sets = {"workload.model.experts.capacity": 1.0, "strategy.etp": etp}
+        job: dict[str, Any] = {
+            "devices": devices,
+            "tp": tp,
+            "pp": pp,
+            "ep": ep,
+            "batch": 1024,
+            "seq": 4096,
+            "strategy": "nemo",
+        }
+        found.append(api.predict(model, "dgx-h100", sets=sets, **job).mfu("causal"))
+    assert found[1] > found[0]
+    assert found[1] / found[0] == pytest.approx(after / before, rel=0.15)
+
+
 @pytest.mark.parametrize("fields", FIELDS)
 def test_columns_are_scalars_row_by_row(fields: dict[str, Any]) -> None:
     rows = [
@@ -250,7 +314,7 @@ def test_columns_are_scalars_row_by_row(fields: dict[str, Any]) -> None:
         degrees = layout(**row, host=8)
         prediction = predict_layout(MODEL, hardware, strategy, degrees)
         memory = footprint(prediction.share, state_of(MODEL, strategy), degrees, strategy, 0 * degrees.pp).total
-        return duration(prediction.tree), memory, *fullest(prediction.share, degrees, strategy.schedule)
+        return duration(prediction.tree), memory, *fullest(prediction.share, degrees, strategy)
 
     wide = made({name: np.array([row[name] for row in rows]) for name in rows[0]})
     for index, row in enumerate(rows):

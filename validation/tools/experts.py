@@ -56,6 +56,18 @@ not dropped.
 """
 
 
+RECIPES: tuple[tuple[str, tuple[str, str, str], dict[str, Value]], ...] = (
+    (
+        r"Megatron-Bridge.* deepseek-?v3 B200", ("8", "2", "32"),
+        {"strategy.expert_overlap": "passes", "strategy.recompute_modules": "latent"},
+    ),
+)  # fmt: skip
+"""What a recipe of Megatron-Bridge with this model, machine and (pp, vpp, ep) does where a row's notes are silent.
+
+At the same commit, deepseek/b200/deepseek_v3.py; it recomputes the three dense layers' products too, which is left out.
+"""
+
+
 def is_mixture(line: Line) -> bool:
     """Whether a row is of a mixture of experts, or of attention as such models have."""
     family = line.text("family")
@@ -111,6 +123,11 @@ def routing_overrides(line: Line) -> dict[str, Value]:
         found["strategy.etp"] = int(etp.group(1) or etp.group(2))
     elif (line.whole("tp") or 1) > 1 and re.search(WHOLE_EXPERTS, f"{line.framework} {line.text('model')}"):
         found["strategy.etp"] = 1
+    layout = (line.text("pp"), line.text("vpp"), line.text("ep"))
+    run = f"{line.framework} {line.text('model')} {line.text('hardware')}"
+    for pattern, of, facts in RECIPES:
+        if layout == of and re.search(pattern, run):
+            found |= facts
     crosses = (line.whole("ep") or 1) > (line.whole("devices_per_node") or 1)
     if "Megatron-Bridge" in line.framework and not line.notes("token-?drop") and crosses:
         found.setdefault("strategy.dispatcher", "deduplicated")

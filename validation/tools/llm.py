@@ -38,7 +38,7 @@ FRAMEWORKS: tuple[tuple[str, str], ...] = (
     (r"NeMo Megatron 22", "nemo-2022"),
     (r"NeMo|Megatron-Bridge|NVIDIA|\bNGC\b", "nemo"),
     (r"CI golden", "megatron-core-ci"),
-    (r"Megatron-Core|Megatron-Kwai|FlagScale|Megatron-LM [0-9a-f]{7}", "megatron-core"),
+    (r"Megatron-Core|Megatron-Kwai|FlagScale|Primus|Megatron-LM [0-9a-f]{7}", "megatron-core"),
     (r"llm-foundry", "llm-foundry-fsdp"),
     (r"torchtitan|FSDP2", "torchtitan-fsdp2"),
     (r"FSDP|lit-gpt|LitGPT", "fsdp"),

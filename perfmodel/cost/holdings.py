@@ -1,0 +1,138 @@
+"""What one device has of a pipeline stage, before states are sharded and microbatches are in flight."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from perfmodel.graph.ops import Attention
+from perfmodel.graph.recomputation import dropped
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from perfmodel.parallel import Layout, LocalBlock, Share
+    from perfmodel.specs import Strategy
+    from perfmodel.units import Bytes, Count
+
+
+@dataclass(frozen=True, slots=True)
+class Holdings:
+    """Parameters and activations of one device on one stage; numbers, or columns."""
+
+    dense: Count
+    """Parameters that all replicas have."""
+    experts: Count
+    """Parameters of routed experts, where they are spread over other ranks than everything else."""
+    kept: Bytes
+    """Activations of one microbatch that the body of the stage keeps."""
+    recomputed: Bytes
+    """Activations of the layer that is being recomputed."""
+    entering: Bytes
+    """Activations of one microbatch in the prologue."""
+    head: Bytes
+    """Activations of one microbatch in the epilogue."""
+    copies: Count = 1
+    """Devices of one pipeline that hold the same."""
+
+    @property
+    def parameters(self) -> Count:
+        """All of them."""
+        return self.dense + self.experts
+
+
+def holdings(share: Share, layout: Layout, strategy: Strategy, stage: Count) -> Holdings:
+    """Sums over the operations of one device's share of a stage.
+
+    The model may turn at the last stage and end where it begins (zero-bubble-v), or run both ways, so that each device has a
+    second stage (dual-pipe). Activations are those that the operations declare (Korthikanti et al., 2022, sections 4.1 and
+    4.2, is reproduced exactly), less what recomputation drops.
+    """
+    first, last = np.asarray(stage) == 0, np.asarray(stage) == layout.pp - 1
+    if strategy.schedule == "zero-bubble-v":
+        last = first
+    on = _on_stage(share, layout, stage)
+    parameters, experts = stage_parameters(on, first=first, last=last), expert_parameters(on, layout, last=last)
+    copies = 1
+    if strategy.schedule == "dual-pipe":
+        parameters = parameters + stage_parameters(on, first=last, last=first)
+        experts = experts + expert_parameters(on, layout, last=first)
+        first = last = first | last
+        copies = 2
+    kept, again = _body_activations(on.body, share.boundary, strategy)
+    prologue, epilogue = (sum(b.repeat * b.saved for b in blocks) for blocks in (share.prologue, share.epilogue))
+    entering, head = np.where(first, prologue, 0), np.where(last, epilogue, 0)
+    return Holdings(parameters - experts, experts, kept, again, entering, head, copies)
+
+
+def telling_stages(stages: Count) -> tuple[Count, ...]:
+    """Stages of which one is the fullest under schedules that run one way, for a number of stages that may be a column.
+
+    Stages between the ends hold equal weights and, the nearer to the first, no fewer microbatches: so the first, the second
+    and the last are enough.
+    """
+    last = np.asarray(stages) - 1
+    return np.zeros_like(last), np.minimum(1, last), last
+
+
+def fullest(share: Share, layout: Layout, strategy: Strategy) -> tuple[Count, Count]:
+    """Parameters, and those of routed experts among them, of the stage with most: one of the ends, or the second."""
+    found = [holdings(share, layout, strategy, stage) for stage in telling_stages(layout.pp)]
+    return reduce(np.maximum, (f.parameters for f in found)), reduce(np.maximum, (f.experts for f in found))
+
+
+def stage_parameters(share: Share, *, first: Count, last: Count) -> Count:
+    """Of one device: its part of the body, what the ends hold, and the second copy of tied weights."""
+    body, prologue, epilogue = (
+        sum(b.repeat * b.parameters for b in blocks) for blocks in (share.body, share.prologue, share.epilogue)
+    )
+    copy = np.where(np.asarray(first), 0, share.tied)
+    return body + np.where(first, prologue, 0) + np.where(last, epilogue + copy, 0)
+
+
+def expert_parameters(share: Share, layout: Layout, *, last: Count) -> Count:
+    """Of one device: its part of the routed experts; none where they are copied as everything else is."""
+    body, epilogue = (sum(b.repeat * b.expert_parameters for b in blocks) for blocks in (share.body, share.epilogue))
+    apart = (np.asarray(layout.ep) > 1) | (np.asarray(layout.etp) != layout.tp)
+    return np.where(apart, body + np.where(last, epilogue, 0), 0)
+
+
+def _on_stage(share: Share, layout: Layout, stage: Count) -> Share:
+    """The share with the layers that a stage has."""
+    made, last = layout.cut, np.asarray(stage) == layout.pp - 1
+    fewer = np.where(last, made.spare, 0) + np.where(np.asarray(stage) == 0, made.shift, 0)
+
+    def repeat(block: LocalBlock) -> Count:
+        if not block.places or not np.all(made.chunk):
+            return block.repeat - fewer * (block.repeat / share.layers)
+        deep = np.ndim(np.asarray(stage) + layout.pp)
+        places = np.array(block.places).reshape(-1, *[1] * deep)
+        layers: Count = np.sum(made.stage_of(places, layout.pp) == stage, axis=0)
+        return layers
+
+    return replace(share, body=tuple(replace(block, repeat=repeat(block)) for block in share.body))
+
+
+def _body_activations(body: Iterable[LocalBlock], boundary: Bytes, strategy: Strategy) -> tuple[Bytes, Bytes]:
+    """Kept of one microbatch by all layers of a stage, and held by one layer while it is recomputed."""
+    kept: Bytes = 0.0
+    again: Bytes = 0.0
+    for block in body:
+        if strategy.recompute == "full":
+            kept = kept + block.repeat * boundary
+            again = np.maximum(again, block.saved)
+        else:
+            less = _recomputable(block, strategy)
+            kept = kept + block.repeat * (block.saved - less)
+            again = np.maximum(again, less)
+    return kept, again
+
+
+def _recomputable(block: LocalBlock, strategy: Strategy) -> Bytes:
+    """What one layer does not keep, and holds while it is recomputed."""
+    ops = [local.op for local in block.ops]
+    cores = [op.recomputable for op in ops if isinstance(op, Attention)] if strategy.recompute == "selective" else []
+    return sum(cores) + sum(dropped(op, strategy.modules) for op in ops)

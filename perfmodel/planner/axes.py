@@ -1,0 +1,105 @@
+"""The axes of the search: what each may be, and which of its values come to the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from perfmodel.errors import InputError, Place, Problem
+from perfmodel.origin import place_of
+from perfmodel.yamlfile import nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from perfmodel.specs import Strategy
+
+DEGREES = ("tp", "cp", "pp", "dp", "vpp", "microbatch", "shard_group")
+"""Numbers: all divisors that the devices, the layers and the batch have, unless the user fixes some."""
+CHOICES: dict[str, tuple[Any, ...]] = {
+    "sequence_parallel": (False, True),
+    "zero": (0, 1, 2, 3),
+    "recompute": ("none", "selective", "full"),
+    "schedule": ("1f1b", "gpipe", "breadth-first", "zero-bubble-h1", "zero-bubble-h2", "zero-bubble-v", "dual-pipe"),
+}
+"""Structural choices, each with its values; the first is the plain one. Schedules are those that change no result: no weight is
+stale, no pass is without gradient."""
+DEFAULT: dict[str, tuple[Any, ...]] = {**CHOICES, "schedule": ("1f1b",)}
+"""What is searched where nobody says otherwise: most frameworks have one schedule."""
+AXES = (*DEGREES, *CHOICES)
+
+
+@dataclass(frozen=True, slots=True)
+class Axes:
+    """Values of each axis; degrees that are not named take every divisor."""
+
+    degrees: Mapping[str, tuple[int, ...]]
+    choices: Mapping[str, tuple[Any, ...]]
+
+    def allows(self, name: str, values: Any) -> Any:
+        """Which of a column of degrees the user left open, or named."""
+        import numpy as np
+
+        named = self.degrees.get(name)
+        return np.ones(np.shape(values), dtype=bool) if named is None else np.isin(values, named)
+
+
+def axes_of(strategy: Strategy, fixed: Mapping[str, Any]) -> Axes:
+    """Axes that the user fixed, else as the strategy states them, else all values.
+
+    Args:
+        strategy: what it states itself of an axis is kept.
+        fixed: {axis: value or values}, which goes before it.
+
+    Raises InputError with each axis or value that there is none of.
+    """
+    problems = [*_faults(fixed), *_unsearched(strategy, fixed)]
+    if problems:
+        raise InputError(problems)
+    stated = {name: getattr(strategy, name) for name in AXES if name in strategy.model_fields_set}
+    named = {name: _values(value) for name, value in {**stated, **fixed}.items() if value is not None}
+    choices = {name: named.get(name, values) for name, values in DEFAULT.items()}
+    if strategy.sync != "all-reduce":
+        if any(named.get("zero", (0,))):
+            message = f"{strategy.sync} keeps whole replicas; leave zero at 0"
+            raise InputError([Problem(Place("--fix zero"), "", message)])
+        choices["zero"] = (0,)
+    if strategy.attention != "unfused" and "recompute" not in named:
+        choices["recompute"] = ("none", "full")  # fused attention leaves selective recomputation nothing to drop
+    return Axes({name: values for name, values in named.items() if name in DEGREES}, choices)
+
+
+def _values(value: Any) -> tuple[Any, ...]:
+    return tuple(value) if isinstance(value, list | tuple) else (value,)
+
+
+def _faults(fixed: Mapping[str, Any]) -> Iterator[Problem]:
+    for name, value in fixed.items():
+        place = Place(f"--fix {name}")
+        if name not in AXES:
+            yield Problem(
+                place, "", f"is no axis of the search{nearest(name, AXES) or '; they are ' + ', '.join(AXES)}"
+            )
+            continue
+        for one in _values(value):
+            if name in CHOICES and not any(
+                one is known or (one == known and type(one) is type(known)) for known in CHOICES[name]
+            ):
+                yield Problem(place, "", f"{_shown(one)} is none of {', '.join(map(_shown, CHOICES[name]))}")
+            elif name in DEGREES and (not isinstance(one, int) or isinstance(one, bool) or one < 1):
+                yield Problem(place, "", f"must be a whole number above 0, not {one!r}")
+
+
+def _unsearched(strategy: Strategy, fixed: Mapping[str, Any]) -> Iterator[Problem]:
+    """What a strategy may state and the search has not."""
+    if strategy.schedule not in CHOICES["schedule"] and "schedule" not in fixed:
+        known = ", ".join(CHOICES["schedule"])
+        message = f"{strategy.schedule} changes what is computed; the search knows {known}"
+        yield Problem(place_of(strategy.schedule, Place(f"strategy {strategy.name}")), "schedule", message)
+    if strategy.stage_layers != "equal":
+        message = "the search takes equal stages only; leave stage_layers at equal"
+        yield Problem(place_of(strategy.stage_layers, Place(f"strategy {strategy.name}")), "stage_layers", message)
+
+
+def _shown(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,185 @@
+"""Candidates priced by the functions of `predict`: what few degrees decide is priced once for each tuple of them, and gathered."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from functools import cached_property, reduce
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from perfmodel import prediction as chain
+from perfmodel.cost.capacity import Footprint, footprint
+from perfmodel.cost.holdings import telling_stages
+from perfmodel.parallel import Layout
+from perfmodel.parallel.cut import cut_of
+from perfmodel.parallel.layout import host_of
+from perfmodel.planner.priced import column_of, computing, each_part, flattened, gathered
+from perfmodel.schedule import SCHEDULES
+from perfmodel.timeline import Repeat, duration
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from perfmodel.cost.compute import Processor
+    from perfmodel.planner.space import Choice, Column, Space
+    from perfmodel.schedule import Stage
+    from perfmodel.specs import Hardware, Strategy, Workload
+    from perfmodel.sync import Synchronisation
+    from perfmodel.timeline import Part
+    from perfmodel.units import Number
+
+    Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Pricing:
+    """Prices the candidates of one space, by tables that are kept from one choice to the next."""
+
+    workload: Workload
+    hardware: Hardware
+    strategy: Strategy
+    space: Space
+
+    def __post_init__(self) -> None:
+        """Tables are filled as choices ask for them."""
+        object.__setattr__(self, "_tables", {})
+
+    def chosen(self, choice: Choice) -> Strategy:
+        """The strategy of a choice, its degrees left open."""
+        return self.strategy.model_copy(update={f.name: getattr(choice, f.name) for f in fields(choice)})
+
+    @cached_property
+    def processor(self) -> Processor:
+        """The device as this job uses it."""
+        return chain.processor_of(self.workload, self.hardware, self.strategy)
+
+    @cached_property
+    def _passes(self) -> tuple[Column, Column]:
+        """Rows with distinct factorisation and microbatch, by the first of them, and the place of every row."""
+        space = self.space
+        key = space.factors * (int(space.microbatch.max(initial=0)) + 1) + space.microbatch
+        _, first, place = np.unique(key, return_index=True, return_inverse=True)
+        return first, place.astype(np.int64)
+
+    def candidates(self, choice: Choice, rows: Column, groups: Column) -> Candidates:
+        """Some rows with their shard groups, under one choice."""
+        strategy, place = self.chosen(choice), self._passes[1][rows]
+        passes, schedule = (choice.sequence_parallel, choice.recompute), SCHEDULES[strategy.schedule]
+        stage = self._table(("stage", *passes, schedule.splits), self._stages, strategy)
+        sync, states = self._table(("sync", choice.zero, choice.schedule), self._synchronisations, strategy)
+        passing = self._table(("memory", *passes, choice.schedule), self._passing, strategy)
+        columns = {name: column[rows] for name, column in self._columns.items()}
+        layout = self._layout(columns, self.space.groups.size[groups])
+        return Candidates(
+            strategy, layout, self.processor, _chunked(_gathered(stage, place), columns["vpp"]), _gathered(sync, groups),
+            tuple((kept, groups, held, rows) for kept, held in zip(states, passing, strict=True)),
+        )  # fmt: skip
+
+    @cached_property
+    def _columns(self) -> dict[str, Column]:
+        return self.space.columns
+
+    def _table(self, key: tuple[Any, ...], make: Callable[[Strategy], Any], strategy: Strategy) -> Any:
+        tables: dict[Any, Any] = self.__dict__["_tables"]
+        if key not in tables:
+            tables[key] = make(strategy)
+        return tables[key]
+
+    def _stages(self, strategy: Strategy) -> Stage:
+        """Times of each distinct pass, with one chunk to a stage."""
+        first = self._passes[0]
+        columns = {name: column[first] for name, column in self._columns.items()}
+        layout = self._layout({**columns, "vpp": np.ones_like(first)}, columns["dp"] * columns["cp"])
+        work = chain.work_of(self.workload, strategy, layout)
+        stage = chain.stage_of(work, self.processor, self.hardware, strategy, layout)
+        made: Stage = flattened(stage, len(first), apart=SCHEDULES[strategy.schedule].splits)
+        return made
+
+    def _synchronisations(self, strategy: Strategy) -> tuple[Synchronisation, tuple[Floats, ...]]:
+        """Of each factorisation and shard group: its times, and the states that each stage holds.
+
+        With one sample to a microbatch and one chunk to a stage, which weights do not depend on.
+        """
+        groups = self.space.groups
+        columns = {name: column[groups.base] for name, column in self.space.base.items()}
+        ones = np.ones_like(groups.base)
+        layout = self._layout({**columns, "vpp": ones, "microbatch": ones}, groups.size)
+        work = chain.work_of(self.workload, strategy, layout)
+        sync = chain.sync_of(work, self.hardware, strategy, layout)
+        states = self._stagewise(work, layout, strategy, lambda footprint: footprint.states)
+        return flattened(sync, len(ones), apart=SCHEDULES[strategy.schedule].splits), states
+
+    def _passing(self, strategy: Strategy) -> tuple[Floats, ...]:
+        """Activations of each row, by stage."""
+        layout = self._layout(self._columns, self._columns["dp"] * self._columns["cp"])
+        work = self._table(
+            ("work", strategy.sequence_parallel), lambda s: chain.work_of(self.workload, s, layout), strategy
+        )
+        return self._stagewise(work, layout, strategy, lambda footprint: footprint.passing)
+
+    def _stagewise(
+        self, work: chain.Work, layout: Layout, strategy: Strategy, part: Callable[[Footprint], Number]
+    ) -> tuple[Floats, ...]:
+        """Bytes on the stages of which one is the fullest."""
+        stages = telling_stages(layout.pp)
+        footprints = (footprint(work.share, work.state, layout, strategy, stage) for stage in stages)
+        return tuple(column_of(part(each), np.size(layout.tp)) for each in footprints)
+
+    def _layout(self, columns: dict[str, Any], shard_group: Column) -> Layout:
+        s = self.strategy
+        return Layout(
+            **columns, batch=float(self.workload.training.batch), shard_group=shard_group, order=s.order,
+            ep=s.ep, etp=s.etp or columns["tp"], host=host_of(self.hardware),
+            cut=cut_of(self.workload.model, SimpleNamespace(**columns, stage_layers=s.stage_layers)),
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """A chunk of candidates: each property is a column."""
+
+    strategy: Strategy
+    layout: Layout
+    processor: Processor
+    stage: Stage
+    sync: Synchronisation
+    _memory: tuple[tuple[Floats, Column, Floats, Column], ...]
+    """Of each telling stage: states and their rows, activations and theirs."""
+
+    @cached_property
+    def _tree(self) -> Part:
+        return chain.tree_of(self.stage, self.sync, self.strategy, self.layout, self.processor)
+
+    @cached_property
+    def step_time(self) -> Floats:
+        """Of one step."""
+        return self._wide(duration(self._tree))
+
+    @cached_property
+    def memory(self) -> Floats:
+        """On the fullest device."""
+        totals = (states[groups] + passing[rows] for states, groups, passing, rows in self._memory)
+        most: Floats = reduce(np.maximum, totals)
+        return most
+
+    @cached_property
+    def computing(self) -> Floats:
+        """Time that the fullest device spends in kernels."""
+        return self._wide(computing(self._tree))
+
+    def _wide(self, column: Number) -> Floats:
+        return column_of(column, np.size(self.layout.tp))
+
+
+def _gathered(thing: Any, place: Column) -> Any:
+    """Rows of a table, for each candidate."""
+    return each_part(thing, lambda part: gathered(part, place))
+
+
+def _chunked(stage: Stage, chunks: Column) -> Stage:
+    """Sends were priced for one chunk; each chunk of a stage has its own."""
+    return replace(stage, sends=tuple(Repeat("chunks", part, chunks) for part in stage.sends))

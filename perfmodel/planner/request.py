@@ -1,0 +1,120 @@
+"""What the user asked of a plan, read and checked."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from perfmodel.errors import InputError, Place, Problem
+from perfmodel.job import load_job
+from perfmodel.planner.axes import AXES, axes_of
+from perfmodel.planner.limits import limits_of
+from perfmodel.planner.search import Question
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+T = TypeVar("T")
+
+
+def device_counts(asked: int | str | Sequence[int]) -> tuple[int, ...]:
+    """Numbers of devices: one, several, or a range, whose upper end counts.
+
+    Raises InputError for what is none.
+
+    >>> device_counts(512), device_counts("8,24"), device_counts("8..64"), device_counts("64..256:64")
+    ((512,), (8, 24), (8, 16, 32, 64), (64, 128, 192, 256))
+    """
+    words = str(asked).split(",") if isinstance(asked, int | str) else list(map(str, asked))
+    found: list[int] = []
+    problems: list[Problem] = []
+    for word in words:
+        counts = _counts(word.strip())
+        found.extend(counts)
+        if not counts:
+            message = "must be a whole number above 0, or a range: 8..1024 doubles, 64..256:64 goes by steps"
+            problems.append(Problem(Place("--devices"), "", f"{word.strip()!r} {message}"))
+    if problems:
+        raise InputError(problems)
+    return tuple(dict.fromkeys(found))
+
+
+def _counts(word: str) -> tuple[int, ...]:
+    match = re.fullmatch(r"([1-9]\d{0,8})(?:\.\.([1-9]\d{0,8})(?::([1-9]\d{0,8}))?)?", word)
+    if not match:
+        return ()
+    first, last, step = int(match[1]), int(match[2] or 0), int(match[3] or 0)
+    if not last:
+        return (first,)
+    if step:
+        return tuple(range(first, last + 1, step))
+    return tuple(first << power for power in range(40) if first << power <= last)
+
+
+def questions(
+    workload: str | Path,
+    hardware: Sequence[str | Path],
+    strategy: str | Path | None,
+    settings: Mapping[str, Any],
+    sets: Mapping[str, Any] | None,
+    *,
+    devices: int | str | Sequence[int],
+    constrain: Sequence[str],
+    fix: Mapping[str, Any],
+) -> tuple[Question, ...]:
+    """A question for each machine and number of devices that it joins.
+
+    Args:
+        workload: a name of the library or a YAML file.
+        hardware: likewise, of each machine.
+        strategy: likewise; None leaves everything to the search.
+        settings: single overrides, of which axes of the search are fixed.
+        sets: further overrides.
+        devices: as in `device_counts`.
+        constrain: bounds.
+        fix: axes that keep to some values.
+
+    Raises InputError with the faults of all of them.
+    """
+    faults = _Faults()
+    counts = faults.of(lambda: device_counts(devices)) or ()
+    limits = faults.of(lambda: limits_of(constrain)) or ()
+    own = {name: value for name, value in settings.items() if name in AXES and value is not None}
+    others = {name: value for name, value in settings.items() if name not in AXES}
+    loaded = [faults.of(partial(load_job, workload, name, strategy, others, sets)) for name in hardware]
+    jobs = [job for job in loaded if job is not None]
+    axes = faults.of(lambda: axes_of(jobs[0].strategy, {**own, **fix})) if jobs else None
+    most = max((job.hardware.reach for job in jobs), default=0)
+    if jobs and counts and min(counts) > most:
+        message = f"{', '.join(map(str, counts))} are more than the {most} that {jobs[0].hardware.name} joins"
+        faults.problems.append(Problem(Place("--devices"), "", message))
+    if faults.problems or axes is None:
+        raise InputError(dict.fromkeys(faults.problems))
+    return tuple(
+        Question(job.workload, job.hardware, job.strategy, count, axes, limits)
+        for job in jobs for count in counts if count <= job.hardware.reach
+    )  # fmt: skip
+
+
+def require_count(top: object) -> int:
+    """How many plans to show; raises InputError for what is no number of them."""
+    if not isinstance(top, int) or isinstance(top, bool) or top < 1:
+        raise InputError([Problem(Place("--top"), "", f"must be a whole number above 0, not {top!r}")])
+    return top
+
+
+class _Faults:
+    """Problems of several readings."""
+
+    def __init__(self) -> None:
+        self.problems: list[Problem] = []
+
+    def of(self, read: Callable[[], T]) -> T | None:
+        """What a reading gives; None where it has faults, which are kept."""
+        try:
+            return read()
+        except InputError as error:
+            self.problems.extend(error.problems)
+            return None

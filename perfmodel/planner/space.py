@@ -1,0 +1,268 @@
+"""The space of one number of devices: every factorisation as rows of columns, and masks of what the rules refuse."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from itertools import product
+from math import isqrt
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from perfmodel.parallel.rules import Rules
+from perfmodel.parallel.schedule_rules import UNSHARDED
+from perfmodel.planner.axes import CHOICES
+from perfmodel.specs.workload import Transformer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from perfmodel.planner.axes import Axes
+    from perfmodel.specs import Hardware, Strategy, Workload
+
+    Column = NDArray[np.int64]
+    Mask = NDArray[np.bool_]
+
+BASE = ("tp", "cp", "pp", "dp")
+"""Degrees that multiply to the devices."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One value of each structural axis."""
+
+    sequence_parallel: bool
+    zero: int
+    recompute: str
+    schedule: str
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """Shard groups of each factorisation, one after the other in one table."""
+
+    base: Column
+    """The factorisation of each row of the table."""
+    size: Column
+    start: Column
+    """Of each factorisation, its first row."""
+    count: Column
+    """Rows that ZeRO may take."""
+    whole: Column
+    """The row of all replicas."""
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """Candidates for one number of devices."""
+
+    devices: int
+    base: dict[str, Column]
+    """Factorisations: columns of `BASE`."""
+    factors: Column
+    """The factorisation of each row."""
+    vpp: Column
+    microbatch: Column
+    groups: Groups
+
+    @property
+    def columns(self) -> dict[str, Column]:
+        """All degrees of each row but the shard group."""
+        wide = {name: column[self.factors] for name, column in self.base.items()}
+        return {**wide, "vpp": self.vpp, "microbatch": self.microbatch}
+
+    def candidates(self, rows: Column, zero: int, size: int) -> Iterator[tuple[Column, Column]]:
+        """Rows with their shard groups (rows of `groups`), about ``size`` at a time."""
+        at = self.factors[rows]
+        if zero == 0:
+            for part in _parts(len(rows), size):
+                yield rows[part], self.groups.whole[at[part]]
+            return
+        counts = self.groups.count[at]
+        ends = np.cumsum(counts)
+        for part in _parts_of(ends, size):
+            repeats = counts[part]
+            first = np.repeat(self.groups.start[at[part]], repeats)
+            within = np.arange(len(first)) - np.repeat(np.cumsum(repeats) - repeats, repeats)
+            yield np.repeat(rows[part], repeats), first + within
+
+    def count(self, rows: Column, zero: int) -> int:
+        """Candidates that `candidates` yields."""
+        return len(rows) if zero == 0 else int(self.groups.count[self.factors[rows]].sum())
+
+
+def space_of(workload: Workload, axes: Axes, refused: Refusals) -> Space:
+    """All divisors on all axes, or what the user named of them, of the factorisations that some layout may have."""
+    devices = refused.devices
+    base = refused.factorisations(_factorisations(devices, axes))
+    model, batch = workload.model, int(workload.training.batch)
+    layers = int(model.layers) if isinstance(model, Transformer) and not model.decoder_layers else 1
+    stages = axes.degrees.get("vpp") or (divisors(layers) if are_alike(model) else (1,))
+    factors, vpp = _expand(np.arange(len(base["dp"])), [stages] * len(base["dp"]))
+    named = axes.degrees.get("microbatch")
+    sizes = {int(dp): named or (divisors(batch // int(dp)) if batch % dp == 0 else (1,)) for dp in set(base["dp"])}
+    rows, microbatch = _expand(np.arange(len(factors)), [sizes[int(dp)] for dp in base["dp"][factors]])
+    return Space(devices, base, factors[rows], vpp[rows], microbatch, _groups(base, axes))
+
+
+def are_alike(model: object) -> bool:
+    """Whether all layers of a model are; else which ones a chunk has decides what a stage holds."""
+    if not isinstance(model, Transformer):
+        return True
+    return len({(model.is_mixture(layer), model.is_windowed(layer)) for layer in range(int(model.layers))}) <= 1
+
+
+def strategy_of(strategy: Strategy, choice: Choice, degrees: dict[str, int], shard_group: int | None) -> Strategy:
+    """One candidate as a strategy that `predict` takes."""
+    chosen = {f.name: getattr(choice, f.name) for f in fields(choice)}
+    return strategy.model_copy(update={**chosen, **degrees, "shard_group": shard_group, "devices": None})
+
+
+def choices(axes: Axes) -> tuple[Choice, ...]:
+    """The product of the structural axes."""
+    return tuple(Choice(**dict(zip(axes.choices, values, strict=True))) for values in product(*axes.choices.values()))
+
+
+def allowed(space: Space, choice: Choice, axes: Axes, refused: Refusals) -> Column:
+    """Rows that no rule refuses, without those that come to the same as a plainer choice."""
+    columns = space.columns
+    same = np.zeros(len(space.factors), dtype=bool)
+    if choice.sequence_parallel and False in axes.choices["sequence_parallel"]:
+        same |= columns["tp"] == 1
+    if choice.schedule != axes.choices["schedule"][0]:
+        same |= columns["pp"] == 1
+    return np.flatnonzero(refused.mask(columns, choice) & ~same)
+
+
+class Refusals:
+    """Rows that each rule refuses, counted once for each sequence parallelism, recomputation and schedule."""
+
+    def __init__(self, workload: Workload, hardware: Hardware, strategy: Strategy, devices: int) -> None:
+        """Of one number of devices."""
+        self.workload, self.hardware, self.strategy, self.devices = workload, hardware, strategy, devices
+        self.seen = 0
+        """Factorisations, before any rule."""
+        self.counts: dict[str, int] = {}
+        self.examples: dict[str, tuple[dict[str, int], Choice]] = {}
+        """Of each path that a rule blames, degrees that break no other rule where there are such."""
+        self._alone: set[str] = set()
+        self._masks: dict[tuple[Any, ...], Mask] = {}
+
+    def factorisations(self, base: dict[str, Column]) -> dict[str, Column]:
+        """Those that keep all rules with one chunk, one sample and the plainest choices.
+
+        No rule asks for more of them, but experts for the tokens of each rank (sequence parallelism).
+        """
+        ones = np.ones_like(base["dp"])
+        self.seen = len(ones)
+        plain = Choice(**{name: values[0] for name, values in CHOICES.items()})
+        if isinstance(self.workload.model, Transformer) and self.workload.model.experts:
+            plain = replace(plain, sequence_parallel=True)
+        keeps = self._masked({**base, "vpp": ones, "microbatch": ones}, plain)
+        return {name: column[keeps] for name, column in base.items()}
+
+    def mask(self, columns: dict[str, Column], choice: Choice) -> Mask:
+        """Rows that keep all rules; the stage of ZeRO matters to some schedules alone."""
+        zero = choice.zero if choice.schedule in UNSHARDED else 0
+        key = (choice.sequence_parallel, choice.recompute, choice.schedule, zero)
+        if key not in self._masks:
+            self._masks[key] = self._masked(columns, choice)
+        return self._masks[key]
+
+    def _masked(self, columns: dict[str, Column], choice: Choice) -> Mask:
+        size = len(columns["tp"])
+        masks: dict[str, Mask] = {}
+        for rule in Rules(self.workload, self.hardware, self._case(columns, choice)).all():
+            broken = np.broadcast_to(np.asarray(rule.broken, dtype=bool), size)
+            masks[rule.path] = masks.get(rule.path, False) | broken
+        total = np.sum(list(masks.values()), axis=0) if masks else np.zeros(size)
+        for path, broken in masks.items():
+            self._note(path, broken, total, columns, choice)
+        return np.asarray(total == 0)
+
+    def _note(self, path: str, broken: Mask, total: Any, columns: dict[str, Column], choice: Choice) -> None:
+        count = int(np.count_nonzero(broken))
+        if not count:
+            return
+        self.counts[path] = self.counts.get(path, 0) + count
+        alone = np.flatnonzero(broken & (total == 1))
+        if path not in self.examples or (len(alone) and path not in self._alone):
+            row = alone[0] if len(alone) else np.flatnonzero(broken)[0]
+            self.examples[path] = ({name: int(column[row]) for name, column in columns.items()}, choice)
+            if len(alone):
+                self._alone.add(path)
+
+    def _case(self, columns: dict[str, Column], choice: Choice) -> SimpleNamespace:
+        s = self.strategy
+        return SimpleNamespace(
+            **columns, name=s.name, devices=self.devices, shard_group=None, ep=s.ep, etp=s.etp, sync=s.sync, keeper=s.keeper,
+            stage_layers=s.stage_layers, **{f.name: getattr(choice, f.name) for f in fields(choice)},
+        )  # fmt: skip
+
+
+def divisors(of: int) -> tuple[int, ...]:
+    """In ascending order.
+
+    >>> divisors(12)
+    (1, 2, 3, 4, 6, 12)
+    """
+    small = [d for d in range(1, isqrt(of) + 1) if of % d == 0]
+    return tuple(sorted({*small, *(of // d for d in small)}))
+
+
+def _factorisations(devices: int, axes: Axes) -> dict[str, Column]:
+    rows = [
+        (tp, cp, pp, devices // (tp * cp * pp))
+        for tp in divisors(devices)
+        for cp in divisors(devices // tp)
+        for pp in divisors(devices // (tp * cp))
+    ]
+    table = np.array(rows, dtype=np.int64).T
+    keep = np.ones(len(rows), dtype=bool)
+    for name, column in zip(BASE, table, strict=True):
+        keep &= axes.allows(name, column)
+    return dict(zip(BASE, table[:, keep], strict=True))
+
+
+def _groups(base: dict[str, Column], axes: Axes) -> Groups:
+    """Divisors of the replicas; a group of one is no sharding, and so is ZeRO with a single replica."""
+    kinds: list[tuple[int, int]] = []
+    start, count, whole = [], [], []
+    for index, replicas in enumerate((base["dp"] * base["cp"]).tolist()):
+        sizes = [size for size in divisors(replicas) if size > 1 or (replicas == 1 and 0 not in axes.choices["zero"])]
+        named = [size for size in sizes if axes.allows("shard_group", np.array([size]))[0]]
+        start.append(len(kinds))
+        count.append(len(named))
+        own = named if replicas in named else [*named, replicas]
+        whole.append(start[-1] + own.index(replicas))
+        kinds += [(index, size) for size in own]
+    table = np.array(kinds, dtype=np.int64).reshape(-1, 2)
+    return Groups(table[:, 0], table[:, 1], *(np.array(each, dtype=np.int64) for each in (start, count, whole)))
+
+
+def _expand(rows: Column, values: Sequence[Iterable[int]]) -> tuple[Column, Column]:
+    """Each row once for each of its values."""
+    lists = [tuple(each) for each in values]
+    repeats = np.array([len(each) for each in lists], dtype=np.int64)
+    flat = np.array([value for each in lists for value in each], dtype=np.int64)
+    return np.repeat(rows, repeats), flat
+
+
+def _parts(total: int, size: int) -> Iterator[slice]:
+    for begin in range(0, total, size):
+        yield slice(begin, begin + size)
+
+
+def _parts_of(ends: Column, size: int) -> Iterator[slice]:
+    """Slices of rows that have about ``size`` candidates each."""
+    begin, total = 0, int(ends[-1]) if len(ends) else 0
+    while begin < len(ends):
+        done = int(ends[begin - 1]) if begin else 0
+        if done >= total:
+            return
+        stop = max(int(np.searchsorted(ends, done + size, side="right")), begin + 1)
+        yield slice(begin, stop)
+        begin = stop
