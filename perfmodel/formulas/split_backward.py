@@ -13,27 +13,37 @@ import numpy as np
 from perfmodel.units import Count, Number, Seconds
 
 
-def zero_bubble_h1(*, forward: Seconds, backward: Seconds, weight: Seconds, stages: Count) -> Seconds:
+def zero_bubble_h1(
+    *, forward: Seconds, backward: Seconds, weight: Seconds, stages: Count, microbatches: Count
+) -> Seconds:
     r"""Idle time of ZB-H1, which needs no more memory than 1F1B.
 
-    .. math:: T = (p - 1) \max(f + b - w,\, f,\, b)
+    .. math:: T = \max\left((p - 1)(f + b) - k w,\ (p - 1) f + (p - 1 - k) b,\ (p - 1) b + (p - 1 - k) f\right),\
+              k = \min(m, p) - 1
 
     Args:
         forward: f, of one microbatch through a stage.
         backward: b, gradients of inputs.
         weight: w, gradients of weights.
         stages: p.
+        microbatches: m.
 
-    Assumes equal stages and m >= p microbatches. The source has f + b - w alone, for passes of like length: where w
-    exceeds f or b, filling or draining remains (derived).
+    Assumes equal stages. With m >= p it is (p - 1) max(f + b - w, f, b), of which the source has f + b - w, and with m <= p
+    its (m + p - 1)(f + b) + w less the time of the passes. The other terms, where w exceeds f or b, are derived.
 
     References:
-        Qi, Wan, Huang, Lin, Zero bubble pipeline parallelism, ICLR 2024 (arXiv:2401.10241), Table 2.
+        Qi, Wan, Huang, Lin, Zero bubble pipeline parallelism, ICLR 2024 (arXiv:2401.10241), Table 2, appendix H.
 
-    >>> float(zero_bubble_h1(forward=1.0, backward=1.0, weight=1.0, stages=4))
+    >>> float(zero_bubble_h1(forward=1.0, backward=1.0, weight=1.0, stages=4, microbatches=8))
     3.0
     """
-    return (stages - 1) * _largest(forward + backward - weight, forward, backward)
+    filled = np.minimum(microbatches, stages) - 1
+    left = stages - 1 - filled
+    return _largest(
+        (stages - 1) * (forward + backward) - filled * weight,
+        (stages - 1) * forward + left * backward,
+        (stages - 1) * backward + left * forward,
+    )
 
 
 def zero_bubble_h2(*, forward: Seconds, backward: Seconds, weight: Seconds, stages: Count) -> Seconds:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 CHUNKED = ("1f1b", "breadth-first", "zero-bubble-v")
 """Schedules with several chunks on a stage."""
-LEAST_MICROBATCHES = {"zero-bubble-h1": 1, "zero-bubble-h2": 2, "zero-bubble-v": 2, "dual-pipe": 2, "pipedream-2bw": 1}
+LEAST_MICROBATCHES = {"zero-bubble-h2": 2, "zero-bubble-v": 2, "dual-pipe": 2, "pipedream-2bw": 1}
 """For each stage, that a schedule needs to keep all stages busy, 2BW to do with two versions; zero-bubble-h2 and -v one less."""
 UNSHARDED = ("pipedream", "pipedream-2bw")
 """Schedules with several versions of the weights."""

@@ -40,4 +40,5 @@ def bubble(costs: Costs) -> Term:
     return term(
         "pipeline bubble", zero_bubble_h1, kind="bubble",
         forward=costs.forward, backward=costs.backward, weight=costs.weight, stages=costs.stages,
+        microbatches=costs.microbatches,
     )  # fmt: skip

@@ -56,8 +56,6 @@ def shapes(draw: st.DrawFn, name: str) -> Shape:
             microbatches = stages * draw(st.integers(1, 4)) if chunks > 1 else 1 + more
         case "breadth-first":
             chunks = draw(st.integers(1, 4))
-        case "zero-bubble-h1":
-            microbatches = stages + more
         case "zero-bubble-h2":
             microbatches = 2 * stages - 1 + more
         case "zero-bubble-v":
