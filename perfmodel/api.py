@@ -151,7 +151,7 @@ def plan(
 
     >>> import perfmodel
     >>> found = perfmodel.plan("gpt2-124m", "dgx-a100-80gb", devices=8, batch=64, fix={"zero": 0}, top=1)
-    >>> found.evaluated > 1000, found.plans[0].fits
+    >>> found.evaluated > 100, found.plans[0].fits
     (True, True)
     """
     from collections.abc import Sequence

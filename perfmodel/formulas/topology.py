@@ -130,8 +130,8 @@ def torus_latency(*, hops: Count, latency: Seconds) -> Seconds:
         Int. J. High Performance Computing Applications 19(1), 2005, doi:10.1177/1094342005051521, section 4.1 (ring),
         applied to each axis.
 
-    >>> torus_latency(hops=30, latency=1e-6)
-    3e-05
+    >>> torus_latency(hops=32, latency=1e-6)
+    3.2e-05
     """
     return hops * latency
 

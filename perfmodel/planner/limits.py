@@ -121,7 +121,7 @@ class Limit:
     def excess(self, value: Any) -> Any:
         """By which share of the bound a value breaks it; at most 0 where it keeps it.
 
-        >>> Limit("memory.peak", "<=", 80.0, "").excess(100.0), Limit("mfu", ">=", 0.5, "").excess(0.4)
+        >>> Limit("memory.peak", "<=", 80.0, "").excess(100.0), float(Limit("mfu", ">=", 0.5, "").excess(0.4))
         (0.25, 0.25)
         """
         if self.relation == "<=":
