@@ -362,8 +362,8 @@ class TestFiles:
             ),
             (["megatron-recompute", "--plot", "x.doc"], "--plot: x.doc: a picture ends in .png, .svg or .pdf"),
             (
-                ["systems"],
-                "systems: no study of this name, and no such CSV file; `perfmodel validate` without a name runs all",
+                ["elsewhere"],
+                "elsewhere: no study of this name, and no such CSV file; `perfmodel validate` without a name runs all",
             ),
         ],
     )
