@@ -1,4 +1,7 @@
-"""A trace of 100 MB in bounded memory; how long it takes is a benchmark."""
+"""A trace of 100 MB in bounded time and memory.
+
+The peak is that of the process itself (VmHWM): getrusage passes on what its parent held when it was started.
+"""
 
 from __future__ import annotations
 
@@ -13,19 +16,21 @@ from synthetic import large
 
 ROOT = Path(__file__).parents[2]
 CODE = """
-import json, resource, sys
+import json, sys, time
 from pathlib import Path
 from perfmodel.traces.job import job
 from perfmodel.traces.reading import read_traces
+began = time.process_time()
 [trace] = read_traces([Path(sys.argv[1])])
 [summary] = job([trace]).ranks
 busy = summary.busy
-print(json.dumps({"mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, "events": trace.events}))
+peak = Path("/proc/self/status").read_text().partition("VmHWM:")[2]
+print(json.dumps({"cpu": time.process_time() - began, "mb": int(peak.split()[0]) / 1024, "events": trace.events}))
 """
 
 
 @pytest.mark.slow
-def test_100_mb_take_at_most_500_mb_of_memory(tmp_path: Path) -> None:
+def test_100_mb_take_at_most_10_s_of_the_processor_and_500_mb_of_memory(tmp_path: Path) -> None:
     path = tmp_path / "large.json"
     with path.open("w", encoding="utf-8") as stream:
         stream.writelines(large(100_000_000))
@@ -39,4 +44,5 @@ def test_100_mb_take_at_most_500_mb_of_memory(tmp_path: Path) -> None:
     )
     found = json.loads(told.stdout)
     assert found["events"] > 300_000
+    assert found["cpu"] < 10
     assert found["mb"] < 500
