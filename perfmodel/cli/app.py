@@ -23,6 +23,7 @@ from perfmodel.cli.options import (
     with_job_options,
 )
 from perfmodel.cli.plan import plan
+from perfmodel.cli.solve import solve
 from perfmodel.cli.trace import trace
 from perfmodel.cli.writing import write
 
@@ -112,6 +113,7 @@ def explain(
 
 app.command()(compare)
 app.command()(plan)
+app.command()(solve)
 
 
 @app.command("list")

@@ -24,6 +24,8 @@ STORED_BYTES = {precision: max(size, 2.0) for precision, size in ELEMENT_BYTES.i
 WIDE: dict[Precision, Precision] = {"fp8": "bf16", "fp4": "bf16", "int8": "bf16"}
 """In which precision a job with narrow products computes everything else."""
 
+Positive = Annotated[Fraction, Field(gt=0)]
+"""A number above 0."""
 Share = Annotated[Fraction, Field(gt=0, le=1)]
 """A number above 0 and up to 1."""
 Size = Annotated[Integer, Field(gt=0)]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field
 
 from perfmodel.origin import Integer, KeepOrigin
-from perfmodel.specs.common import Group, Precision, Share, Size, SpecFile
+from perfmodel.specs.common import Group, Positive, Precision, Share, Size, SpecFile
 from perfmodel.specs.convnet import Convnet, Layer, convnet_faults
 from perfmodel.specs.custom import Custom, OpSpec, custom_faults
 from perfmodel.specs.experts import Experts, Latent, experts_faults
@@ -129,6 +129,10 @@ class Training(Group):
     """Tokens of the decoder's side of one sample; default as `sequence`."""
     optimizer: Literal["sgd", "momentum", "adam", "lamb"] = "adam"
     precision: Annotated[Precision, KeepOrigin]
+    tokens: Positive | None = None
+    """Of the whole training, for its time and price; or"""
+    samples: Positive | None = None
+    """so many samples."""
 
 
 class Workload(SpecFile):
@@ -140,12 +144,21 @@ class Workload(SpecFile):
     def faults(self) -> Iterator[Fault]:
         """Also: shapes that contradict themselves."""
         yield from super().faults()
+        yield from self._length_faults()
         if isinstance(self.model, Transformer):
             yield from self._transformer_faults(self.model)
         elif isinstance(self.model, Convnet):
             yield from convnet_faults(self.model, "model")
         else:
             yield from custom_faults(self.model, "model")
+
+    def _length_faults(self) -> Iterator[Fault]:
+        training = self.training
+        if training.tokens is not None and training.samples is not None:
+            message = "stands beside samples; the length of the training is given once"
+            yield Fault("training.tokens", message, training.tokens)
+        elif training.tokens is not None and training.sequence is None:
+            yield Fault("training.tokens", "this model has no tokens; give samples", training.tokens)
 
     def _transformer_faults(self, model: Transformer) -> Iterator[Fault]:
         if model.head_dim is None and model.latent is None and model.hidden % model.heads:
