@@ -161,10 +161,11 @@ def load(path: Path, spec: type[AnySpec], shown: str = "") -> AnySpec:
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """A suggestion such as ``; did you mean 'memory'?``, or nothing: names that begin so, or that look alike."""
-    names = list(known)
+    """A suggestion such as ``; did you mean 'memory'?``, or nothing: names that begin so, or that look alike in any case."""
+    names, lower = list(known), word.lower()
     longer = [name for name in names if word and name.startswith(word)]
-    close = (longer or difflib.get_close_matches(word, names, n=3, cutoff=0.6))[:3]
+    spelled = [name for name in names if name.lower() == lower]
+    close = (longer or spelled or difflib.get_close_matches(word, names, n=3, cutoff=0.6))[:3]
     return f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
 
 

@@ -30,6 +30,9 @@ __all__ = [
 ]
 
 
+Layers = Annotated[Integer, Field(gt=0, le=100_000)]
+
+
 class Patches(Spec):
     """An image cut into square patches, each one token."""
 
@@ -42,9 +45,9 @@ class Transformer(Group):
     """Blocks of attention and multilayer perceptron: GPT, Llama, BERT, T5, ViT."""
 
     family: Literal["transformer"]
-    layers: Size
+    layers: Layers
     """Blocks; in an encoder-decoder those of the encoder."""
-    decoder_layers: Size | None = None
+    decoder_layers: Layers | None = None
     """Blocks with cross-attention on top of an encoder (T5)."""
     hidden: Size
     ffn_hidden: Size | None = None
