@@ -74,7 +74,8 @@ class Document:
             node[steps[-1]] = traced(value, Origin(place, status="option"))
         except (IndexError, TypeError) as error:
             raise InputError([Problem(place, path, f"there is no {path}")]) from error
-        self.places[steps] = place
+        # what stood below is gone, and with it its places
+        self.places = {at: known for at, known in self.places.items() if at[: len(steps)] != steps} | {steps: place}
 
     def override_all(self, overrides: Mapping[str, tuple[object, str]]) -> None:
         """Apply {path: (value, option)}; raises InputError with every one that leads nowhere."""

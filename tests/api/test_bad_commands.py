@@ -115,6 +115,9 @@ CASES: list[tuple[list[str], list[str]]] = [
             "--set hardware.network.0.latency: network.0.latency: needs a unit of s, as in '5 us'",
         ],
     ),
+    ([*GPT, "--set", "hardware.host={}"], [
+        f"--set hardware.host: host.{key}: is missing; this key is required" for key in ("source", "status", "name", "devices")
+    ]),
     # how the command line is made
     (["frobnicate"], ["perfmodel: No such command 'frobnicate'; see perfmodel --help"]),
     (["predict"], ["perfmodel: Missing argument 'WORKLOAD'; see perfmodel predict --help"]),

@@ -37,6 +37,14 @@ def test_images_have_samples_and_a_machine_without_a_price_no_cost() -> None:
     assert made.run.time == pytest.approx(90 * 1.28e6 / made.samples_per_second)
 
 
+def test_options_alone_may_give_a_price() -> None:
+    made = api.predict("resnet-50", "dgx-2", samples=1e6, dp=16, sets={"hardware.price.per_device": "3.6 USD/h"})
+    assert made.run is not None
+    assert made.run.cost == pytest.approx(16 * 1e-3 * made.run.time)
+    assert made.hardware.price is not None
+    assert (made.hardware.price.source, made.hardware.price.status) == ("command line", "assumed")
+
+
 def test_without_a_length_there_is_no_training() -> None:
     made = api.predict(*GPT)
     assert made.run is None
