@@ -11,7 +11,7 @@ from perfmodel.parallel.layout import Group
 from perfmodel.parallel.tensor import backward_messages, forward_messages, shard
 
 ROWS, WIDTH, OUTPUTS, RANKS = 4096, 1024, 2048, 8
-GROUP = Group("tp", RANKS, 1)
+GROUP = Group(RANKS, 1)
 
 
 def casts(op: Linear) -> tuple[float, float]:
