@@ -38,8 +38,8 @@ class Stage:
     """To and from the neighbouring stages, forward and backward."""
     slack: Seconds = 0.0
     """Of the last stage, where it has fewer layers than the others."""
-    asynchronous: bool = False
-    """Whether sends travel beside the passes where the schedule leaves time for it."""
+    asynchronous: Count = 0
+    """1 where sends travel beside the passes if the schedule leaves time for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,8 @@ def step(
 
 def _hidden_share(stage: Stage, layout: Layout, schedule: Schedule) -> Count:
     """1 where sends travel beside the passes, else 0."""
-    return np.where(np.asarray(layout.vpp) > 1, 1.0, 0.0) * (stage.asynchronous and schedule.sends_ahead)
+    share: Count = np.where(np.asarray(layout.vpp) > 1, 1.0, 0.0) * stage.asynchronous * schedule.sends_ahead
+    return share
 
 
 def hidden_sends(stage: Stage, layout: Layout, schedule: Schedule) -> tuple[tuple[Part, ...], ...]:
