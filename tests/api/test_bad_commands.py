@@ -172,6 +172,8 @@ def test_points_of_which_none_can_run_are_exit_code_1(
         "data-parallel",
         "--batch-per-device",
         "1",
+        "--format",
+        "csv",
         "--devices",
     ]
     assert [main([*command, devices]) for devices in ("100000", "8,100000")] == [1, 0]

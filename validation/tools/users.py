@@ -56,7 +56,7 @@ PAX = Case(
 )  # fmt: skip
 
 
-def shape(layers: int, hidden: int, heads: int, vocabulary: int) -> dict[str, int]:
+def shape(layers: int, hidden: int, heads: int, vocabulary: int) -> dict[str, str | int]:
     """The overrides of a GPT."""
     sizes = {"layers": layers, "hidden": hidden, "ffn_hidden": 4 * hidden, "heads": heads, "kv_heads": heads,
              "head_dim": hidden // heads, "vocabulary": vocabulary}  # fmt: skip
@@ -74,7 +74,7 @@ def rows() -> Iterator[Case | Skipped]:
     yield replace(TITAN, value="18")
     yield replace(TITAN, microbatch=6, global_batch=48, value="20")
     yield replace(TITAN, seq_len=6144, value="21")
-    dots = {"strategy.recompute_modules": "norms+activations"}
+    dots: dict[str, str | int] = {"strategy.recompute_modules": "norms+activations"}
     yield replace(PAX, recompute="selective", overrides=shape(24, 4096, 32, 50304) | dots, value="465.45",
                   notes="saves the products with weights alone")  # fmt: skip
     yield replace(PAX, microbatch=6, global_batch=1536, recompute="full", overrides=shape(96, 12288, 96, 50257),
