@@ -8,6 +8,7 @@ from pydantic import Field
 
 from perfmodel.origin import Fraction, Integer, KeepOrigin, Text
 from perfmodel.specs.common import Group
+from perfmodel.specs.sharding import Sharding, Zero, sharding_of
 from perfmodel.units import Bytes, BytesPerSecond, Seconds
 from perfmodel.yamlfile import Fault, Spec
 
@@ -122,10 +123,13 @@ class Strategy(Spec):
     is tp-cp-ep-pp-dp."""
     sequence_parallel: bool = False
     """Split norms, dropout and residuals along the sequence over the tp devices."""
-    zero: Annotated[Integer, Field(ge=0, le=3)] = 0
-    """ZeRO stage: 1 shards optimiser states, 2 also gradients, 3 also parameters, over the replicas."""
+    zero: Zero = 0
+    """ZeRO stage: 1 shards optimiser states, 2 also gradients, 3 also parameters, over the shard group. Or a letter each for
+    parameters, gradients and optimiser states (PaRO): N for whole, I for spread over the shard group, G over all replicas."""
     shard_group: Degree | None = None
     """Replicas over which ZeRO shards; default all of them."""
+    weight_gather: Annotated[Literal["flat", "two-stage"], KeepOrigin] = "flat"
+    """Sharded weights are gathered by all ranks of a group at once, or between hosts first and then inside them (MiCS)."""
     microbatch: Degree = 1
     """Samples that a replica works on at a time."""
     recompute: Recompute = "none"
@@ -190,6 +194,11 @@ class Strategy(Spec):
             yield Fault("servers", message, self.servers.count)
         elif self.servers:
             yield from _server_faults(self.servers)
+
+    @property
+    def sharding(self) -> Sharding:
+        """How far each state is spread over the replicas."""
+        return sharding_of(self.zero)
 
     @property
     def modules(self) -> frozenset[str]:
