@@ -204,7 +204,7 @@ class Refusals:
         s = self.strategy
         return SimpleNamespace(
             **columns, name=s.name, devices=self.devices, shard_group=None, ep=s.ep, etp=s.etp, sync=s.sync, keeper=s.keeper,
-            stage_layers=s.stage_layers, **{f.name: getattr(choice, f.name) for f in fields(choice)},
+            stage_layers=s.stage_layers, context=s.context, attention=s.attention, **{f.name: getattr(choice, f.name) for f in fields(choice)},
         )  # fmt: skip
 
 

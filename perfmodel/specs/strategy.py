@@ -34,6 +34,7 @@ Algorithm = Literal[
 ]
 ORDER = ("tp", "cp", "ep", "dp", "pp")
 """Degrees of parallelism in the order in which ranks are numbered, innermost first."""
+Context = Annotated[Literal["all-gather", "ring", "ulysses"], KeepOrigin]
 Dispatcher = Annotated[Literal["all-to-all", "deduplicated", "all-gather"], KeepOrigin]
 ExpertKernels = Annotated[Literal["grouped", "each"], KeepOrigin]
 StageLayers = Annotated[Literal["equal", "last-fewer", "ends-fewer"], KeepOrigin]
@@ -104,6 +105,9 @@ class Strategy(Spec):
     do, as where embedding and head count as layers."""
     cp: Degree = 1
     """Context parallel: each sequence cut into cp parts."""
+    context: Context = "all-gather"
+    """How attention sees the whole sequence: keys and values gathered; passed around a ring behind the attention of the block
+    before; or tokens exchanged for heads (DeepSpeed Ulysses)."""
     dp: Degree | None = None
     """Data parallel replicas; default devices / (tp x pp x cp)."""
     ep: Degree = 1
