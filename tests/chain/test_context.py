@@ -22,7 +22,7 @@ every_form = pytest.mark.parametrize("form", FORMS)
 
 def attention(**changed: Any) -> Attention:
     shape = {"batch": 1, "queries": 4096, "keys": 4096, "heads": 32, "kv_heads": 8, "head_dim": 128, "element": 2.0}
-    return Attention("attention", **shape | changed, causal=True, fused=True, dropout=False)  # type: ignore[arg-type]
+    return Attention("attention", **shape | changed, causal=True, fused=True, dropout=False)
 
 
 def flops(op: Attention) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
 from perfmodel import api
@@ -49,9 +50,9 @@ def test_memory_follows_from_the_letters(letters: str) -> None:
     """Rajbhandari et al., 2020, section 5, for each state on its own."""
     made, whole = predicted(letters).footprint, predicted(0).footprint
     p, g, o = (PARTS[scope] for scope in sharding_of(letters))
-    assert float(made.weights[0]) == pytest.approx(float(whole.weights[0]) / p)
-    assert float(made.gradients[0]) == pytest.approx(float(whole.gradients[0]) / g)
-    assert float(made.optimizer[0]) == pytest.approx(float(whole.optimizer[0]) / o)
+    assert float(np.max(made.weights)) == pytest.approx(float(np.max(whole.weights)) / p)
+    assert float(np.max(made.gradients)) == pytest.approx(float(np.max(whole.gradients)) / g)
+    assert float(np.max(made.optimizer)) == pytest.approx(float(np.max(whole.optimizer)) / o)
 
 
 @pytest.mark.parametrize("stage", [1, 2, 3])
@@ -87,7 +88,8 @@ def test_gradients_that_are_spread_in_groups_travel_on_as_parts() -> None:
     assert inner == pytest.approx(8 * outer)
     assert inner > whole
     ((gathered, ranks),) = sizes(made, "weight all-gather")
-    assert (gathered, ranks) == (pytest.approx(inner / made.state.gradient * made.state.weight), 32.0)
+    assert ranks == 32.0
+    assert gathered == pytest.approx(inner / float(made.state.gradient) * float(made.state.weight))
 
 
 def test_only_spread_parameters_are_gathered_for_every_pass() -> None:
@@ -104,7 +106,8 @@ def test_two_stages_gather_less_between_hosts() -> None:
     assert names(staged) - names(flat) == {"weight all-gather between hosts", "weight all-gather in hosts"}
     ((between, ranks),) = sizes(staged, "weight all-gather between hosts")
     ((inside, near),) = sizes(staged, "weight all-gather in hosts")
-    assert (ranks, near, inside / between) == (2.0, 8.0, pytest.approx(8.0))
+    assert (ranks, near) == (2.0, 8.0)
+    assert inside == pytest.approx(8 * between)
     assert staged.step_time < flat.step_time
 
 
