@@ -116,7 +116,44 @@ def contexts() -> str:
     return "\n".join(rows)
 
 
-TABLES = {"shardings": shardings, "contexts": contexts}
+QWEN = {"workload.model.layers": 36, "workload.model.ffn_hidden": 12288, "workload.model.vocabulary": 151936}
+"""Qwen3 8B, as Llama 3.1 8B with other sizes."""
+PUBLISHED = (
+    ("Qwen3 8B, 1M tokens on 8 H100, ring", "million", 8, "ring", 364.0),
+    ("Qwen3 8B, 2M tokens on 16 H100, ring", "million", 16, "ring", 696.0),
+    ("Qwen3 8B, 4M tokens on 32 H100, ring", "million", 32, "ring", 1346.0),
+    ("Llama 2 7B, 32K tokens, cp 16 on 64 TPU v5p, ulysses", "maxtext", 64, "ulysses", 8.90),
+    ("Llama 2 7B, 32K tokens, cp 16 on 64 TPU v5p, all-gather", "maxtext", 64, "all-gather", 8.83),
+    ("Llama 2 7B, 32K tokens, cp 16 on 64 TPU v5p, ring", "maxtext", 64, "ring", 16.38),
+)
+"""Step times of huggingface/trl pull request 6845 and AI-Hypercomputer/maxtext pull request 4687."""
+
+
+def step_time(job: str, devices: int, form: str) -> float:
+    """Of one of the published jobs."""
+    import perfmodel
+
+    chosen = {"strategy.context": form}
+    if job == "million":
+        return perfmodel.predict(
+            "llama-3.1-8b", "dgx-h100", strategy="fsdp", cp=devices, dp=1, batch=1, seq=devices * 2**17,
+            recompute="full", attention="cudnn", sets={**QWEN, **chosen},
+        ).step_time  # fmt: skip
+    return perfmodel.predict(
+        "llama-2-7b", "tpu-v5p-pod", strategy="maxtext-fsdp", cp=16, dp=4, batch=64, seq=2**15, sets=chosen
+    ).step_time
+
+
+def measured() -> str:
+    """Published step times beside those predicted."""
+    rows = ["| job | measured | predicted | error |", "|---|--:|--:|--:|"]
+    for name, job, devices, form, seconds in PUBLISHED:
+        ours = step_time(job, devices, form)
+        rows.append(f"| {name} | {seconds:.4g} s | {ours:.4g} s | {100 * (ours / seconds - 1):+.0f} % |")
+    return "\n".join(rows)
+
+
+TABLES = {"measured": measured, "shardings": shardings, "contexts": contexts}
 
 
 def with_tables(page: str) -> str:
