@@ -169,6 +169,8 @@ class Strategy(Spec):
     """Whether gradients travel while the last microbatch's backward pass still runs."""
     weight_overlap: Annotated[Literal["none", "passes"], KeepOrigin] = "passes"
     """Whether what ZeRO 3 gathers and scatters for every pass travels under the passes."""
+    weight_regather: Annotated[bool, KeepOrigin] = False
+    """Whether weights that were gathered to recompute a layer are dropped, and gathered once more for its gradients."""
     pipeline_overlap: Annotated[Literal["none", "chunks"], KeepOrigin] = "none"
     """Sends between stages: `chunks` with several chunks on a stage beside the passes, but for those that fill and drain the pipeline."""
     tensor_overlap: Annotated[Literal["none", "backward", "passes"], KeepOrigin] = "backward"

@@ -135,6 +135,8 @@ def synchronise(replicas: Replicas) -> Synchronisation:
     far = strategy.sharding.optimizer
     update = replicas.optimizer_step(layout.parts(far), groups.parts(far))
     after = (replicas.tied_embedding(), update, *gather)
+    again = fetch if strategy.weight_regather and strategy.recompute == "full" else ()
+    backward = (*fetch, *again, *shed)
     if fetch and strategy.weight_overlap == "none":
-        return Synchronisation((), (), (*scatter, *reduce), after, exposed=(*fetch, *fetch, *shed))
-    return Synchronisation(fetch, (*fetch, *shed), (*scatter, *reduce), after)
+        return Synchronisation((), (), (*scatter, *reduce), after, exposed=(*fetch, *backward))
+    return Synchronisation(fetch, backward, (*scatter, *reduce), after)
