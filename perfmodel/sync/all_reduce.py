@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from perfmodel.formulas.buckets import last_bucket
 from perfmodel.parallel.expert import ExpertGroups
 from perfmodel.sync.replicas import Synchronisation
 from perfmodel.timeline import Part, Repeat
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from perfmodel.parallel.messages import Collective
     from perfmodel.sync.replicas import Replicas
     from perfmodel.units import Bytes, Count
+
+FIRST_BUCKET = 2.0**20
+"""Bytes of the first piece of gradients that PyTorch's DistributedDataParallel sends (its kDefaultFirstBucketBytes)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +36,19 @@ class _Weights:
     across: Group
 
     def whole(self) -> Part:
-        """All-reduce among all copies."""
-        return self._message("gradient all-reduce", "all-reduce", self.gradient, self.copies)
+        """All-reduce among all copies, of what the backward pass hides."""
+        return self._message("gradient all-reduce", "all-reduce", self.gradient - self._last, self.copies)
+
+    def last(self) -> tuple[Part, ...]:
+        """All-reduce of what is complete only when the pass ends."""
+        if self.replicas.strategy.gradient_bucket is None:
+            return ()
+        return (self._message("last gradient all-reduce", "all-reduce", self._last, self.copies),)
+
+    @property
+    def _last(self) -> Bytes:
+        bucket = self.replicas.strategy.gradient_bucket
+        return 0.0 if bucket is None else last_bucket(size=self.gradient, first=FIRST_BUCKET, bucket=bucket)
 
     def scatter(self) -> Part:
         """Each shard keeps its part of the sum."""
@@ -78,7 +93,9 @@ def synchronise(replicas: Replicas) -> Synchronisation:
     scatter, between, gather = (tuple(getattr(p, n)() for p in parts) for n in ("scatter", "between", "gather"))
     match strategy.zero:
         case 0:
-            return Synchronisation((), (), tuple(p.whole() for p in parts), (embedding, update))
+            exposed = (part for p in parts for part in p.last())
+            after = (*exposed, *replicas.bucket_copies(), embedding, update)
+            return Synchronisation((), (), tuple(p.whole() for p in parts), after)
         case 1:
             return Synchronisation((), (), (*scatter, *between), (embedding, update, *gather))
         case 2:
