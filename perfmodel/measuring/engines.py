@@ -75,7 +75,12 @@ class Numpy:
         rows, columns, depth = sizes
         operands = in_turn(self._pool, [(rows, depth), (depth, columns)])
         results = in_turn(self._results, [(rows, columns)])
-        return lambda: np.matmul(*next(operands), out=next(results)[0])
+
+        def run() -> object:
+            a, b = next(operands)
+            return np.matmul(a, b, out=next(results)[0])
+
+        return run
 
     def _level(self, sizes: Sizes) -> Run:
         elements = max(1, sizes[0] // 12)

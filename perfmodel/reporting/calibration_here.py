@@ -36,9 +36,10 @@ def calibration_here_report(here: Here) -> Report:
     if here.slowdown is not None:
         rows.append(("slowdown of computing beside messages", f"{here.slowdown:.2f}"))
     section = Section(f"{found.machine.name}, by {found.engine}", ("what", "value"), tuple(rows), frozenset({1}))
-    notes = (f"{found.skipped} turns were left out, since time was over.",) if found.skipped else ()
-    notes += (f"{load_note(found)}.",) if found.is_loaded else ()
-    return replace(report, record=record, sections=(section, *report.sections), notes=(*report.notes, *notes))
+    late = f"{found.skipped} turns were left out, since time was over." if found.skipped else ""
+    busy = f"{load_note(found)}." if found.is_loaded else ""
+    notes = (*report.notes, *filter(None, (late, busy)))
+    return replace(report, record=record, sections=(section, *report.sections), notes=notes)
 
 
 def _levels(here: Here) -> list[dict[str, Any]]:

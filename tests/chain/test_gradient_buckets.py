@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,12 +11,13 @@ from hypothesis import strategies as st
 import perfmodel
 from perfmodel.formulas.buckets import last_bucket
 
-JOB = {"dp": 8, "microbatch": 8, "batch": 64}
+if TYPE_CHECKING:
+    from perfmodel.prediction import Prediction
 
 
-def step(**sets: object) -> perfmodel.Prediction:
+def step(dp: int = 8, **sets: object) -> Prediction:
     named = {f"strategy.{name}": value for name, value in sets.items()}
-    return perfmodel.predict("resnet-50", "dgx-1-v100", sets=named, **JOB)  # type: ignore[arg-type]
+    return perfmodel.predict("resnet-50", "dgx-1-v100", sets=named, dp=dp, microbatch=8, batch=8 * dp)
 
 
 @given(size=st.integers(1, 500), first=st.integers(1, 20), bucket=st.integers(1, 100))
@@ -38,14 +41,8 @@ def test_copies_into_buckets_move_each_gradient_four_times() -> None:
 
 
 def test_one_replica_copies_nothing() -> None:
-    alone = {"dp": 1, "microbatch": 8, "batch": 8}
-    plain = perfmodel.predict("resnet-50", "dgx-1-v100", **alone)
-    bucketed = perfmodel.predict(
-        "resnet-50",
-        "dgx-1-v100",
-        sets={"strategy.gradient_buckets": "copies", "strategy.gradient_bucket": "25 MiB"},
-        **alone,
-    )
+    plain = step(dp=1)
+    bucketed = step(dp=1, gradient_buckets="copies", gradient_bucket="25 MiB")
     kernels = {leaf.name: total for leaf, total, _ in bucketed.terms}
     assert kernels.get("bucket copies", 0.0) == pytest.approx(bucketed.step_time - plain.step_time, rel=1e-6, abs=1e-9)
     assert "last gradient all-reduce" not in kernels
