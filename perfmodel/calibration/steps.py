@@ -201,7 +201,7 @@ def determined(jacobian: Column, names: Sequence[str]) -> tuple[list[int], dict[
         if len(values) == len(left) and values[-1] >= LEAST:
             break
         mixed = np.abs(vectors[-1])
-        among = [i for i, part in zip(left, mixed, strict=True) if part >= mixed.max() / 2]
+        among = [i for i, part in zip(left, mixed, strict=True) if part >= mixed.max() / 4]
         dropped = min(among, key=lambda i: float(np.linalg.norm(jacobian[:, i])))
         others = ", ".join(names[i] for i in among if i != dropped)
         kept[names[dropped]] = f"cannot be told from {others}" if others else "cannot be told from the others"

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import csv
-import json
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -21,15 +20,18 @@ from perfmodel.yamlfile import load
 if TYPE_CHECKING:
     from pathlib import Path
 
-MACHINE = "dgx-a100-80gb"
+MACHINE, WORKLOAD = "pcie-4gpu-10gbe", "gpt2-124m"
+EXPOSED = "strategy.gradient_overlap=none"
+"""Messages that no pass hides: else steps do not hang on the network."""
 TRUTH = {
-    "hardware.device.efficiency.precisions.bf16.matmul.sustained": 0.7,
-    "hardware.network.1.efficiency": 0.6,
+    "strategy.gradient_overlap": "none",
+    "hardware.device.efficiency.matmul.sustained": 0.7,
+    "hardware.network.1.efficiency": 0.5,
 }
 COLUMNS = (
-    "id", "source", "workload", "hardware", "dp", "microbatch", "global_batch", "precision", "metric", "value", "split",
+    "id", "source", "workload", "hardware", "dp", "microbatch", "global_batch", "precision", "overrides", "metric", "value", "split",
 )  # fmt: skip
-ONE, MANY = (1,), (1, 16, 128)
+ONE, MANY = (1,), (1, 8, 32)
 
 
 def rows(devices: tuple[int, ...], microbatches: tuple[int, ...] = (4, 16)) -> list[dict[str, object]]:
@@ -38,10 +40,10 @@ def rows(devices: tuple[int, ...], microbatches: tuple[int, ...] = (4, 16)) -> l
     made = []
     for number, (dp, batch) in enumerate(product(devices, microbatches)):
         job = {"dp": dp, "microbatch": batch, "batch": dp * batch}
-        step = perfmodel.predict("gpt2-124m", MACHINE, sets=TRUTH, precision="bf16", **job).step_time  # type: ignore[arg-type]
+        step = perfmodel.predict(WORKLOAD, MACHINE, sets=TRUTH, precision="fp32", **job).step_time  # type: ignore[arg-type]
         made.append({
-            "id": f"row {number}", "source": "a made-up lab", "workload": "gpt2-124m", "hardware": MACHINE, "dp": dp, "microbatch": batch,
-            "global_batch": dp * batch, "precision": "bf16", "metric": "step_time",
+            "id": f"row {number}", "source": "a made-up lab", "workload": WORKLOAD, "hardware": MACHINE, "dp": dp, "microbatch": batch,
+            "global_batch": dp * batch, "precision": "fp32", "overrides": EXPOSED, "metric": "step_time",
             "value": step * np.exp(scatter.normal(0, 0.02)), "split": "calibration",
         })  # fmt: skip
     return made
@@ -61,26 +63,30 @@ def test_recovers_the_constants_that_steps_come_from(tmp_path: Path) -> None:
     report = perfmodel.calibrate_step([table(tmp_path / "steps.csv", rows(MANY))], MACHINE, yaml=new)
     found = {one["constant"]: one for one in report.record["constants"]}
     fabric = find("hardware", MACHINE).network[1].name
-    for name, truth in (("matmul.sustained in bf16", 0.7), (f"efficiency of {fabric}", 0.6)):
+    for name, truth in (("matmul.sustained", 0.7), (f"efficiency of {fabric}", 0.5)):
         assert found[name]["after"] == pytest.approx(truth, rel=0.08)
         assert abs(found[name]["after"] / truth - 1) < 4 * found[name]["error"] + 0.01
     assert report.record["errors"]["calibration"]["after"] < 0.03 < report.record["errors"]["calibration"]["before"]
     before, after = find("hardware", MACHINE), load(new, Hardware)
-    assert after.device.efficiency.products("bf16").matmul.sustained == pytest.approx(0.7, rel=0.08)
-    assert (
-        after.device.efficiency.products("bf16").matmul.fraction
-        == before.device.efficiency.products("bf16").matmul.fraction
-    )
-    assert "6 whole steps" in after.device.efficiency.products("bf16").matmul.note
-    assert after.device.efficiency.attention == before.device.efficiency.attention or "attention.fraction" in found
+    assert after.device.efficiency.matmul.sustained == pytest.approx(0.7, rel=0.08)
+    assert "6 whole steps" in after.network[1].note
+    assert (after.network[1].status, after.network[1].latency) == (before.network[1].status, before.network[1].latency)
+    assert after.device.efficiency.matmul.fraction == before.device.efficiency.matmul.fraction
+    assert after.device.efficiency.convolution == before.device.efficiency.convolution
     assert "a made-up lab" in after.sources.values()
 
 
-def test_steps_of_one_device_say_nothing_of_the_network(tmp_path: Path) -> None:
-    report = perfmodel.calibrate_step([table(tmp_path / "steps.csv", rows(ONE, (4, 8, 16)))], MACHINE)
-    named = [one["constant"] for one in report.record["constants"]]
-    assert named == ["matmul.sustained in bf16"]
-    assert all("changes the steps too little" in why for name, why in report.record["kept"].items() if " of " in name)
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What three steps on one device tell."""
+    path = table(tmp_path_factory.mktemp("alone") / "steps.csv", rows(ONE, (4, 8, 16)))
+    record: dict[str, Any] = perfmodel.calibrate_step([path], MACHINE).record
+    return record
+
+
+def test_steps_of_one_device_say_nothing_of_the_network(alone: dict[str, Any]) -> None:
+    assert [one["constant"] for one in alone["constants"]] == ["matmul.sustained"]
+    assert all("changes the steps too little" in why for name, why in alone["kept"].items() if " of " in name)
 
 
 def test_a_single_step_determines_nothing(tmp_path: Path) -> None:
@@ -88,15 +94,12 @@ def test_a_single_step_determines_nothing(tmp_path: Path) -> None:
         perfmodel.calibrate_step([table(tmp_path / "steps.csv", rows(ONE, (16,)))], MACHINE)
 
 
-def test_rows_of_the_test_split_only_judge(tmp_path: Path) -> None:
+def test_rows_of_the_test_split_only_judge(tmp_path: Path, alone: dict[str, Any]) -> None:
     given = rows(ONE, (4, 8, 16))
     spoilt = [
         row | {"id": f"spoilt {row['id']}", "value": 9 * float(str(row["value"])), "split": "test"} for row in given
     ]
-    alone, beside = (
-        perfmodel.calibrate_step([table(tmp_path / f"{len(some)}.csv", some)], MACHINE).record
-        for some in (given, given + spoilt)
-    )
+    beside = perfmodel.calibrate_step([table(tmp_path / "all.csv", given + spoilt)], MACHINE).record
     assert alone["constants"] == beside["constants"]
     assert beside["errors"]["test"]["rows"] == 3
     with pytest.raises(InputError, match="of the test split, which never enters a fit"):
@@ -107,8 +110,6 @@ def test_rows_of_other_machines_do_not_count(tmp_path: Path, capsys: pytest.Capt
     path = table(tmp_path / "steps.csv", rows(ONE, (4, 8, 16)))
     assert main(["calibrate", "step", str(path), "--hardware", "dgx-h100", "--format", "json"]) == 2
     assert f"ran on {MACHINE}" in " ".join(capsys.readouterr().err.split())
-    assert main(["calibrate", "step", str(path), "--hardware", MACHINE, "--format", "json"]) == 0
-    assert json.loads(capsys.readouterr().out)["rows"] == 3
 
 
 def test_of_constants_that_act_alike_one_is_told() -> None:
