@@ -8,6 +8,7 @@ from __future__ import annotations
 from perfmodel.api.calibration import (
     calibrate_collectives,
     calibrate_here,
+    calibrate_jitter,
     calibrate_ops,
     calibrate_step,
     calibrate_trace,
@@ -33,6 +34,7 @@ __all__ = [
     "bubbles",
     "calibrate_collectives",
     "calibrate_here",
+    "calibrate_jitter",
     "calibrate_ops",
     "calibrate_step",
     "calibrate_trace",

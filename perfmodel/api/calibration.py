@@ -153,6 +153,35 @@ def calibrate_step(
     return calibration_step_report(made)
 
 
+def calibrate_jitter(
+    files: Sequence[str | Path],
+    *,
+    yaml: str | Path | None = None,
+    source: str = "",
+    progress: Callable[[int, int], None] | None = None,
+) -> Report:
+    """Fit a distribution to what the ranks of a traced job differ by in the time that they compute.
+
+    Args:
+        files: traces of one job, one or more for each rank.
+        yaml: where to write the delays as a variation, for `predict`.
+        source: of the traces, in that file; by default their names.
+        progress: told how many files are read, of how many.
+
+    Raises InputError with every fault of the files, and where they hold fewer than eight times.
+    """
+    from perfmodel.calibration.jitter import jitter_of, variation_text
+    from perfmodel.calibration.writing import write_text
+    from perfmodel.reporting.jitter import jitter_report
+    from perfmodel.traces.job import job
+    from perfmodel.traces.reading import read_traces
+
+    found = jitter_of(job(read_traces([Path(file) for file in files], progress)))
+    if yaml is not None:
+        write_text(Path(yaml), variation_text(found, Path(yaml).stem, source or found.files))
+    return jitter_report(found)
+
+
 def calibrate_here(
     *,
     yaml: str | Path | None = None,

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from perfmodel.cli.calibrate_step import calibrate
+from perfmodel.cli.calibrate_jitter import calibrate
 from perfmodel.cli.options import FormatName, OutputFile  # noqa: TC001 - likewise
 from perfmodel.cli.writing import write
 
