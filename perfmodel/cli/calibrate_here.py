@@ -28,4 +28,6 @@ def here(
 
     with progress_bar("measuring") as progress:
         report = api.calibrate_here(yaml=yaml, processes=processes, library=library, budget=budget, progress=progress)
+    if report.record["warning"]:
+        typer.echo(report.record["warning"], err=True)
     write(report, form, output)

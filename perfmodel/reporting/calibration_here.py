@@ -24,7 +24,7 @@ def calibration_here_report(here: Here) -> Report:
         "machine": found.machine.name, "engine": found.engine, "processes": found.processes, "threads": found.threads, "peak": peak,
         "levels": levels, "link": None if here.link is None else {"latency": here.link.latency, "bandwidth": here.link.bandwidth,
                                                                   "error": here.link.error},
-        "slowdown": here.slowdown, "skipped": found.skipped, "load": found.load,
+        "slowdown": here.slowdown, "skipped": found.skipped, "load": found.load, "warning": load_note(found) if found.is_loaded else "",
     }  # fmt: skip
     rows = [("cores of a device", str(found.threads)), ("peak, fp32", quantity(peak, "FLOP/s")),
             *((f"bandwidth of {row['level']}", quantity(row["bandwidth"], "B/s")) for row in levels)]  # fmt: skip
@@ -37,8 +37,7 @@ def calibration_here_report(here: Here) -> Report:
         rows.append(("slowdown of computing beside messages", f"{here.slowdown:.2f}"))
     section = Section(f"{found.machine.name}, by {found.engine}", ("what", "value"), tuple(rows), frozenset({1}))
     late = f"{found.skipped} turns were left out, since time was over." if found.skipped else ""
-    busy = f"{load_note(found)}." if found.is_loaded else ""
-    notes = (*report.notes, *filter(None, (late, busy)))
+    notes = (*report.notes, *filter(None, (late,)))
     return replace(report, record=record, sections=(section, *report.sections), notes=notes)
 
 
