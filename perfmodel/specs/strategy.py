@@ -161,6 +161,8 @@ class Strategy(Spec):
     """Whether gradients travel while the last microbatch's backward pass still runs."""
     weight_overlap: Annotated[Literal["none", "passes"], KeepOrigin] = "passes"
     """Whether what ZeRO 3 gathers and scatters for every pass travels under the passes."""
+    pipeline_overlap: Annotated[Literal["none", "chunks"], KeepOrigin] = "none"
+    """Sends between stages: `chunks` with several chunks on a stage beside the passes, but for those that fill and drain the pipeline."""
     tensor_overlap: Annotated[Literal["none", "backward", "passes"], KeepOrigin] = "backward"
     """Whether tensor-parallel messages of the backward pass travel beside the products that do not wait for them; with
     `passes` gathers and scatters of both passes also travel piece by piece beside the product that takes or makes them."""
