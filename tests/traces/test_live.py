@@ -58,7 +58,7 @@ def test_traces_of_other_models_tell_what_they_compute(name: str, kind: str) -> 
 def _by_name(trace: Trace) -> list[float]:
     """Seconds of each kind of kernel."""
     kernels = trace.kernels
-    return np.bincount(kernels.name, weights=kernels.duration, minlength=len(trace.names)).tolist()
+    return [float(time) for time in np.bincount(kernels.name, weights=kernels.duration, minlength=len(trace.names))]
 
 
 @pytest.mark.parametrize("name", ["mlp-64-data", "gpt-2-pipeline"])
