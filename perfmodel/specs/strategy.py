@@ -180,6 +180,12 @@ class Strategy(Spec):
     """Gradients accumulate and travel in fp32, or in the precision of the weights."""
     fused_accumulation: bool = True
     """The product that makes a weight gradient adds it to the sum itself."""
+    gradient_buckets: Annotated[Literal["views", "copies"], KeepOrigin] = "views"
+    """Whether gradients lie in the buckets that replicas reduce, or are copied into them and back, as PyTorch's
+    DistributedDataParallel does unless told gradient_as_bucket_view."""
+    gradient_bucket: Annotated[Bytes, KeepOrigin] | None = None
+    """Size of the pieces in which replicas reduce gradients, after a first of 1 MiB; the last has no pass left that hides it.
+    PyTorch's DistributedDataParallel takes 25 MiB. None takes them to be small."""
     scatter_gather: bool = True
     """Pipeline neighbours on different hosts exchange 1/tp of an activation each, then gather it locally."""
 
