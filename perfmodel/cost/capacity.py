@@ -1,4 +1,9 @@
-"""Memory that the devices of a pipeline stage need."""
+"""Memory that the devices of a pipeline stage need.
+
+Three moments are candidates for the fullest one: the backward pass inside a layer, the loss, and the optimiser step. What is
+kept from step to step (`Standing`) is the same at all of them; what comes and goes with microbatches (`Passing`) is gone
+when the optimiser steps.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfmodel.cost.holdings import holdings
+from perfmodel.cost.holdings import Holdings, holdings
 from perfmodel.cost.in_flight import IN_FLIGHT, weight_versions
-from perfmodel.formulas.memory import sharded
+from perfmodel.formulas.memory import gathered_weights, sharded
 from perfmodel.parallel.expert import ExpertGroups
 
 if TYPE_CHECKING:
@@ -20,8 +25,57 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class Standing:
+    """What hangs on factorisation and sharding, not on batch and recomputation; numbers, or columns."""
+
+    weights: Bytes
+    gradients: Bytes
+    optimizer: Bytes
+    buckets: Bytes
+    """Of gradients on their way to other replicas, where they are copied."""
+    workspace: Bytes
+    """Of libraries of products and attention."""
+    gathered: Bytes
+    """Weights of other ranks that layers are computed with, under ZeRO 3."""
+    unreduced: Bytes
+    """Gradients of weights as products make them, before they are added up or scattered."""
+    update: Bytes
+    """Of the optimiser step alone."""
+
+    @property
+    def kept(self) -> Bytes:
+        """From one step to the next."""
+        return self.weights + self.gradients + self.optimizer + self.buckets + self.workspace
+
+    @property
+    def in_passes(self) -> Bytes:
+        """While microbatches come and go."""
+        return self.kept + self.gathered + self.unreduced
+
+    @property
+    def in_step(self) -> Bytes:
+        """While the optimiser steps."""
+        return self.kept + self.update
+
+
+@dataclass(frozen=True, slots=True)
+class Passing:
+    """What comes and goes with microbatches, which sharding of states does not change; numbers, or columns."""
+
+    activations: Bytes
+    recomputed: Bytes
+    backward: Bytes
+    output: Bytes
+
+    @property
+    def most(self) -> Bytes:
+        """Inside a layer's backward pass, or at the loss."""
+        return self.activations + np.maximum(self.recomputed + self.backward, self.output)
+
+
+@dataclass(frozen=True, slots=True)
 class Footprint:
-    """Bytes on one device at the fullest moment, by class; numbers, or columns over stages."""
+    """Bytes on one device at the fullest moment, by class; numbers, or columns over stages. Classes of other moments are 0."""
 
     weights: Bytes
     gradients: Bytes
@@ -31,7 +85,19 @@ class Footprint:
     recomputed: Bytes
     """Of the layer that is being recomputed."""
     output: Bytes
-    """Head: its input, logits and loss."""
+    """Head: its input, logits, their copies and loss."""
+    backward: Bytes
+    """Gradients of activations inside one layer."""
+    gathered: Bytes
+    """Weights of other ranks that layers are computed with, under ZeRO 3."""
+    unreduced: Bytes
+    """Gradients of weights as products make them, before they are added up or scattered."""
+    buckets: Bytes
+    """Of gradients on their way to other replicas, where they are copied."""
+    update: Bytes
+    """Of the optimiser step."""
+    workspace: Bytes
+    """Of libraries of products and attention."""
 
     @property
     def total(self) -> Bytes:
@@ -39,37 +105,72 @@ class Footprint:
         total: Bytes = sum(getattr(self, f.name) for f in fields(self))
         return total
 
-    @property
-    def states(self) -> Bytes:
-        """What is kept from one step to the next: it hangs on factorisation and sharding, not on batch and recomputation."""
-        return self.weights + self.gradients + self.optimizer
-
-    @property
-    def passing(self) -> Bytes:
-        """What comes and goes with each microbatch, which sharding of states does not change."""
-        return self.activations + self.recomputed + self.output
-
 
 def footprint(share: Share, state: State, layout: Layout, strategy: Strategy, stage: Count) -> Footprint:
-    """What ``stage`` (counted from 0; a number or a column) holds: states by their sharding, activations by microbatches in flight.
-
-    Left out: allocator reserve and the framework's context.
-    """
+    """What ``stage`` (counted from 0; a number or a column) holds: states by their sharding, activations by microbatches in flight."""
     held = holdings(share, layout, strategy, stage)
-    expert_shards = ExpertGroups(layout).shards_size
+    stands, passes = standing(held, state, layout, strategy, stage), passing(held, layout, strategy, stage)
+    stepping = stands.in_step > stands.in_passes + passes.most
+    speaking = ~stepping & (passes.output >= passes.recomputed + passes.backward)
+    inside = ~stepping & ~speaking
+    return Footprint(
+        weights=stands.weights, gradients=stands.gradients, optimizer=stands.optimizer,
+        buckets=stands.buckets, workspace=stands.workspace,
+        activations=np.where(stepping, 0.0, passes.activations),
+        recomputed=np.where(inside, passes.recomputed, 0.0), backward=np.where(inside, passes.backward, 0.0),
+        output=np.where(speaking, passes.output, 0.0),
+        gathered=np.where(stepping, 0.0, stands.gathered), unreduced=np.where(stepping, 0.0, stands.unreduced),
+        update=np.where(stepping, stands.update, 0.0),
+    )  # fmt: skip
 
-    def sharded_state(size: Bytes, from_zero: int) -> Bytes:
-        on = strategy.zero >= from_zero
+
+def fullest_moment(stands: Bytes, passes: Bytes, steps: Bytes) -> Bytes:
+    """Bytes at the fullest moment: states and buffers with microbatches under way, or those of the optimiser step."""
+    return np.maximum(stands + passes, steps)
+
+
+def passing(held: Holdings, layout: Layout, strategy: Strategy, stage: Count) -> Passing:
+    """Activations by the microbatches in flight, and what one layer or the loss adds."""
+    flights = IN_FLIGHT[strategy.schedule](stage, layout.pp, layout.vpp, layout.microbatches)
+    none = np.zeros_like(flights)
+    return Passing(
+        activations=flights * (held.kept + held.entering), recomputed=held.recomputed + none,
+        backward=held.backward + none, output=held.head + none,
+    )  # fmt: skip
+
+
+def standing(held: Holdings, state: State, layout: Layout, strategy: Strategy, stage: Count) -> Standing:
+    """States by their sharding, and the buffers of whatever spreads them."""
+    habits, zero = strategy.allocates, int(strategy.zero)
+    expert_ranks = ExpertGroups(layout).shards_size
+    several = np.asarray(layout.shard_group) > 1
+
+    def over_ranks(size: Bytes, from_zero: int) -> Bytes:
+        on = zero >= from_zero
         dense = sharded(size=held.dense * size, ranks=layout.shard_group * held.copies, on=on)
-        return dense + sharded(size=held.experts * size, ranks=expert_shards * held.copies, on=on)
+        return dense + sharded(size=held.experts * size, ranks=expert_ranks * held.copies, on=on)
 
     versions = weight_versions(strategy.schedule, stage, layout.pp, layout.microbatches)
-    flights = IN_FLIGHT[strategy.schedule](stage, layout.pp, layout.vpp, layout.microbatches)
-    return Footprint(
-        weights=sharded_state(versions * state.weight, 3),
-        gradients=sharded_state(state.gradient, 2),
-        optimizer=sharded_state(state.optimizer, 1),
-        activations=flights * (held.kept + held.entering),
-        recomputed=held.recomputed + np.zeros_like(flights),
-        output=held.head + np.zeros_like(flights),
-    )
+    cast = zero == 3 and habits.narrow_weights == "gathered" and state.is_mixed  # noqa: PLR2004 - the stage of ZeRO
+    scattered = zero > 1 and not habits.unsharded_gradients
+    gathered = gathered_weights(layer=held.unit, ends=held.ends, element=state.weight)
+    copies = habits.buckets == "copies" and zero < 2  # noqa: PLR2004 - the stage of ZeRO
+    return Standing(
+        weights=over_ranks(0.0 if cast else versions * state.weight, 3),
+        gradients=over_ranks(state.gradient, 2 if scattered or zero < 2 else 4),  # noqa: PLR2004 - the stage of ZeRO
+        optimizer=over_ranks(state.optimizer, 1),
+        buckets=habits.bucket_size + over_ranks(state.weight * copies, 4) * (np.asarray(layout.dp * layout.cp) > 1),
+        workspace=habits.workspace + 0.0 * np.asarray(stage),
+        gathered=np.where(several & (zero == 3), gathered, 0.0),  # noqa: PLR2004 - the stage of ZeRO
+        unreduced=_unreduced(held, state, strategy, several),
+        update=over_ranks(float(habits.update), 1),
+    )  # fmt: skip
+
+
+def _unreduced(held: Holdings, state: State, strategy: Strategy, several: Count) -> Bytes:
+    """Of no layer, one or the stage; where gradients are scattered also as they travel, of the larger of a layer and the ends."""
+    if strategy.zero > 1:
+        unit = np.maximum(held.unit, held.ends)
+        return np.where(several, unit * (state.weight + state.gradient), 0.0)
+    of = {"none": 0.0 * held.layer, "layer": held.layer, "stage": held.dense + held.experts}
+    return of[strategy.allocates.gradients] * state.weight

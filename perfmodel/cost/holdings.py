@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfmodel.graph.ops import Attention
+from perfmodel.formulas.memory import logits_memory
+from perfmodel.graph.gradients import inside
+from perfmodel.graph.ops import Attention, Loss
 from perfmodel.graph.recomputation import dropped
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from perfmodel.parallel import Layout, LocalBlock, Share
     from perfmodel.specs import Strategy
@@ -27,14 +29,22 @@ class Holdings:
     """Parameters that all replicas have."""
     experts: Count
     """Parameters of routed experts, where they are spread over other ranks than everything else."""
+    layer: Count
+    """Parameters of one layer, of its experts one."""
+    unit: Count
+    """Parameters of one layer with all experts of it on this device."""
+    ends: Count
+    """Parameters of embedding and head, where the stage has them."""
     kept: Bytes
     """Activations of one microbatch that the body of the stage keeps."""
     recomputed: Bytes
     """Activations of the layer that is being recomputed."""
+    backward: Bytes
+    """Gradients of activations inside one layer."""
     entering: Bytes
     """Activations of one microbatch in the prologue."""
     head: Bytes
-    """Activations of one microbatch in the epilogue."""
+    """Activations of one microbatch in the epilogue, with the copies of its logits."""
     copies: Count = 1
     """Devices of one pipeline that hold the same."""
 
@@ -64,8 +74,17 @@ def holdings(share: Share, layout: Layout, strategy: Strategy, stage: Count) -> 
         copies = 2
     kept, again = _body_activations(on.body, share.boundary, strategy)
     prologue, epilogue = (sum(b.repeat * b.saved for b in blocks) for blocks in (share.prologue, share.epilogue))
-    entering, head = np.where(first, prologue, 0), np.where(last, epilogue, 0)
-    return Holdings(parameters - experts, experts, kept, again, entering, head, copies)
+    epilogue = epilogue + _copies_of_logits(share.epilogue, int(strategy.allocates.logit_copies))
+    before, after = (sum(b.repeat * b.parameters for b in blocks) for blocks in (share.prologue, share.epilogue))
+    return Holdings(
+        dense=parameters - experts, experts=experts,
+        layer=_most(share.body, lambda b: b.parameters - b.expert_parameters * (1 - 1 / b.experts)),
+        unit=_most(share.body, lambda b: b.parameters),
+        ends=np.where(first, before, 0) + np.where(last, after, 0),
+        kept=kept, recomputed=again,
+        backward=share.boundary + _most(share.body, lambda b: reduce(np.maximum, (inside(o.op) for o in b.ops), 0.0)),
+        entering=np.where(first, prologue, 0), head=np.where(last, epilogue, 0), copies=copies,
+    )  # fmt: skip
 
 
 def telling_stages(stages: Count) -> tuple[Count, ...]:
@@ -114,6 +133,20 @@ def _on_stage(share: Share, layout: Layout, stage: Count) -> Share:
         return layers
 
     return replace(share, body=tuple(replace(block, repeat=repeat(block)) for block in share.body))
+
+
+def _copies_of_logits(epilogue: Iterable[LocalBlock], copies: int) -> Bytes:
+    """Logits and fp32 copies beyond the one that the loss keeps; where a model has several losses, they follow one another."""
+    losses = [local.op for block in epilogue for local in block.ops if isinstance(local.op, Loss)]
+    sizes = (
+        logits_memory(rows=op.rows, vocabulary=op.vocabulary, element=op.element, copies=copies - 1) for op in losses
+    )
+    return reduce(np.maximum, sizes, 0.0)
+
+
+def _most(body: Iterable[LocalBlock], of: Callable[[LocalBlock], Count]) -> Count:
+    """The largest that one repetition of a block has."""
+    return reduce(np.maximum, (of(block) for block in body), 0.0)
 
 
 def _body_activations(body: Iterable[LocalBlock], boundary: Bytes, strategy: Strategy) -> tuple[Bytes, Bytes]:

@@ -50,6 +50,11 @@ class LocalBlock:
         return sum(local.op.parameters for local in self.ops if isinstance(local.op, Experts))
 
     @property
+    def experts(self) -> Count:
+        """Routed experts that this device holds in one repetition; 1 where there are none."""
+        return sum(local.op.experts for local in self.ops if isinstance(local.op, Experts)) or 1
+
+    @property
     def gradients(self) -> Count:
         """Elements of weight gradients that one repetition makes: shared weights have one here too."""
         return self.parameters + sum(

@@ -39,6 +39,11 @@ class State:
     update_traffic: Bytes
     """Memory traffic of the optimiser step."""
 
+    @property
+    def is_mixed(self) -> bool:
+        """Weights compute in a narrower precision than the optimiser updates."""
+        return self.weight < ELEMENT_BYTES["fp32"]
+
 
 def state_of(workload: Workload, strategy: Strategy) -> State:
     """The state of one parameter: 2 + 4 + 12 bytes for Adam in mixed precision with fp32 gradients.
