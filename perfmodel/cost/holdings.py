@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfmodel.formulas.memory import logits_memory
-from perfmodel.graph.gradients import inside
+from perfmodel.graph.gradients import gathered_for, inside
 from perfmodel.graph.ops import Attention, Loss
 from perfmodel.graph.recomputation import dropped
 
@@ -73,8 +73,10 @@ def holdings(share: Share, layout: Layout, strategy: Strategy, stage: Count) -> 
         first = last = first | last
         copies = 2
     kept, again = _body_activations(on.body, share.boundary, strategy)
+    if strategy.allocates.gathered_inputs == "kept" and strategy.recompute != "full":
+        kept = kept + sum(b.repeat * sum(gathered_for(o.op) for o in b.ops) for b in on.body)
     prologue, epilogue = (sum(b.repeat * b.saved for b in blocks) for blocks in (share.prologue, share.epilogue))
-    epilogue = epilogue + _copies_of_logits(share.epilogue, int(strategy.allocates.logit_copies))
+    epilogue = epilogue + _copies_of_logits(share.epilogue, layout, strategy)
     before, after = (sum(b.repeat * b.parameters for b in blocks) for blocks in (share.prologue, share.epilogue))
     return Holdings(
         dense=parameters - experts, experts=experts,
@@ -135,11 +137,17 @@ def _on_stage(share: Share, layout: Layout, stage: Count) -> Share:
     return replace(share, body=tuple(replace(block, repeat=repeat(block)) for block in share.body))
 
 
-def _copies_of_logits(epilogue: Iterable[LocalBlock], copies: int) -> Bytes:
-    """Logits and fp32 copies beyond the one that the loss keeps; where a model has several losses, they follow one another."""
+def _copies_of_logits(epilogue: Iterable[LocalBlock], layout: Layout, strategy: Strategy) -> Bytes:
+    """What a loss needs beyond the fp32 logits that it keeps; where a model has several losses, they follow one another."""
+    habits = strategy.allocates
+    gathered = layout.tp if habits.logits == "whole" else 1
     losses = [local.op for block in epilogue for local in block.ops if isinstance(local.op, Loss)]
     sizes = (
-        logits_memory(rows=op.rows, vocabulary=op.vocabulary, element=op.element, copies=copies - 1) for op in losses
+        logits_memory(
+            rows=op.rows, vocabulary=op.vocabulary * gathered, element=op.element, copies=float(habits.logit_copies)
+        )
+        - op.saved
+        for op in losses
     )
     return reduce(np.maximum, sizes, 0.0)
 

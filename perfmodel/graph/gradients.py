@@ -11,6 +11,11 @@ if TYPE_CHECKING:
     from perfmodel.units import Bytes
 
 
+def gathered_for(op: Op) -> Bytes:
+    """What a product needs of its input beyond the part of the sequence that this device keeps."""
+    return op.rows * op.inputs * op.element * (1 - 1 / op.saved_over) if isinstance(op, Linear) else 0.0
+
+
 def inside(op: Op) -> Bytes:
     """Gradients of what goes in and comes out of an operation, and what is gathered for it.
 
@@ -19,8 +24,7 @@ def inside(op: Op) -> Bytes:
     """
     match op:
         case Linear():
-            gathered = op.rows * op.inputs * op.element * (1 - 1 / op.saved_over)
-            return op.rows * (op.inputs + op.outputs) * op.element + gathered
+            return op.rows * (op.inputs + op.outputs) * op.element + gathered_for(op)
         case Elementwise(kept=kept) if kept:
             return op.elements * op.element * (1 + kept)
         case Attention(fused=True):

@@ -70,7 +70,8 @@ def state_of(workload: Workload, strategy: Strategy) -> State:
     separate = strategy.optimizer == "separate"
     update = 4.0 * SEPARATE[workload.training.optimizer] if separate else 4.0 + 2 * (4.0 + moments)
     copy = 4.0 + weight
+    states = moments * weight / 4.0 if strategy.allocates.narrow_states else 4.0 + moments
     return State(
-        weight, gradient, optimizer=held * (4.0 + moments), accumulate_traffic=accumulate,
+        weight, gradient, optimizer=held * states, accumulate_traffic=accumulate,
         epilogue_traffic=epilogue, update_traffic=widen + clip + update + copy + gradient,
     )  # fmt: skip

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -78,7 +77,7 @@ def warnings(prediction: Prediction) -> Iterator[str]:
     p = prediction
     if not p.fits:
         missing = p.memory_peak - p.hardware.device.memory.capacity
-        classes = {f.name: float(np.max(getattr(p.footprint, f.name))) for f in fields(p.footprint)}
+        classes = {name: float(np.max(column)) for name, column in p.footprint.classes.items()}
         largest = max(classes, key=lambda name: classes[name])
         yield (
             f"does not fit: {quantity(missing, 'B')} more than a device has; "
@@ -127,7 +126,7 @@ def _strategy(p: Prediction) -> dict[str, Any]:
 
 def _stages(p: Prediction) -> Iterator[dict[str, Any]]:
     stages = int(p.layout.pp)
-    classes = {f.name: np.broadcast_to(getattr(p.footprint, f.name), stages) for f in fields(p.footprint)}
+    classes = {name: np.broadcast_to(column, stages) for name, column in p.footprint.classes.items()}
     for stage in range(stages):
         sizes = {name: float(column[stage]) for name, column in classes.items()}
         yield {"stage": stage, "total": sum(sizes.values()), **sizes}
