@@ -25,6 +25,32 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class Moments:
+    """Bytes at the three moments of which one is the fullest; numbers, or columns."""
+
+    loss: Bytes
+    """When the logits of a microbatch are there."""
+    layer: Bytes
+    """Inside the backward pass of one layer."""
+    step: Bytes
+    """When the optimiser steps."""
+
+    @classmethod
+    def alike(cls, size: Bytes) -> Moments:
+        """The same at all of them."""
+        return cls(size, size, size)
+
+    def __add__(self, other: Moments) -> Moments:
+        """Moment by moment."""
+        return Moments(self.loss + other.loss, self.layer + other.layer, self.step + other.step)
+
+    @property
+    def most(self) -> Bytes:
+        """At the fullest of them."""
+        return np.maximum(np.maximum(self.loss, self.layer), self.step)
+
+
+@dataclass(frozen=True, slots=True)
 class Standing:
     """What hangs on factorisation and sharding, not on batch and recomputation; numbers, or columns."""
 
@@ -35,27 +61,18 @@ class Standing:
     """Of gradients on their way to other replicas, where they are copied."""
     workspace: Bytes
     """Of libraries of products and attention."""
-    gathered: Bytes
+    gathered: Moments
     """Weights of other ranks that layers are computed with, under ZeRO 3."""
-    unreduced: Bytes
+    unreduced: Moments
     """Gradients of weights as products make them, before they are added up or scattered."""
-    update: Bytes
+    update: Moments
     """Of the optimiser step alone."""
 
     @property
-    def kept(self) -> Bytes:
-        """From one step to the next."""
-        return self.weights + self.gradients + self.optimizer + self.buckets + self.workspace
-
-    @property
-    def in_passes(self) -> Bytes:
-        """While microbatches come and go."""
-        return self.kept + self.gathered + self.unreduced
-
-    @property
-    def in_step(self) -> Bytes:
-        """While the optimiser steps."""
-        return self.kept + self.update
+    def total(self) -> Moments:
+        """At each moment."""
+        kept = self.weights + self.gradients + self.optimizer + self.buckets + self.workspace
+        return Moments.alike(kept) + self.gathered + self.unreduced + self.update
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +85,10 @@ class Passing:
     output: Bytes
 
     @property
-    def most(self) -> Bytes:
-        """Inside a layer's backward pass, or at the loss."""
-        return self.activations + np.maximum(self.recomputed + self.backward, self.output)
+    def total(self) -> Moments:
+        """At each moment."""
+        layer = self.activations + self.recomputed + self.backward
+        return Moments(self.activations + self.output, layer, 0.0 * layer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,25 +140,23 @@ def footprint(share: Share, state: State, layout: Layout, strategy: Strategy, st
     """What ``stage`` (counted from 0; a number or a column) holds: states by their sharding, activations by microbatches in flight."""
     held = holdings(share, layout, strategy, stage)
     stands, passes = standing(held, state, layout, strategy, stage), passing(held, layout, strategy, stage)
-    in_passes = stands.in_passes + passes.most
-    stepping = stands.in_step > in_passes
-    speaking = ~stepping & (passes.output >= passes.recomputed + passes.backward)
-    inside = ~stepping & ~speaking
+    total = stands.total + passes.total
+    stepping = total.step > np.maximum(total.loss, total.layer)
+    speaking = ~stepping & (total.loss >= total.layer)
+
+    def now(moments: Moments) -> Bytes:
+        return np.where(stepping, moments.step, np.where(speaking, moments.loss, moments.layer))
+
+    kept = stands.total.step - stands.update.step
     return Footprint(
         weights=stands.weights, gradients=stands.gradients, optimizer=stands.optimizer,
         buckets=stands.buckets, workspace=stands.workspace,
-        activations=np.where(stepping, 0.0, passes.activations),
-        recomputed=np.where(inside, passes.recomputed, 0.0), backward=np.where(inside, passes.backward, 0.0),
-        output=np.where(speaking, passes.output, 0.0),
-        gathered=np.where(stepping, 0.0, stands.gathered), unreduced=np.where(stepping, 0.0, stands.unreduced),
-        update=np.where(stepping, stands.update, 0.0),
-        idle=np.where(stepping, in_passes - stands.kept, stands.update),
+        activations=np.where(stepping, 0.0, passes.activations), output=np.where(speaking, passes.output, 0.0),
+        recomputed=np.where(stepping | speaking, 0.0, passes.recomputed),
+        backward=np.where(stepping | speaking, 0.0, passes.backward),
+        gathered=now(stands.gathered), unreduced=now(stands.unreduced), update=now(stands.update),
+        idle=np.where(stepping, np.maximum(total.loss, total.layer) - kept, stands.update.step),
     )  # fmt: skip
-
-
-def fullest_moment(stands: Bytes, passes: Bytes, steps: Bytes) -> Bytes:
-    """Bytes at the fullest moment: states and buffers with microbatches under way, or those of the optimiser step."""
-    return np.maximum(stands + passes, steps)
 
 
 def passing(held: Holdings, layout: Layout, strategy: Strategy, stage: Count) -> Passing:
@@ -165,26 +181,37 @@ def standing(held: Holdings, state: State, layout: Layout, strategy: Strategy, s
         return dense + sharded(size=held.experts * size, ranks=expert_ranks * held.copies, on=on)
 
     versions = weight_versions(strategy.schedule, stage, layout.pp, layout.microbatches)
-    cast = zero == 3 and habits.narrow_weights == "gathered" and state.is_mixed  # noqa: PLR2004 - the stage of ZeRO
+    cast = zero == 3 and habits.narrow_weights == "gathered" and state.is_mixed
     scattered = zero > 1 and not habits.unsharded_gradients
-    gathered = gathered_weights(layer=held.unit, ends=held.ends, element=state.weight)
-    copies = habits.buckets == "copies" and zero < 2  # noqa: PLR2004 - the stage of ZeRO
+    copies = habits.buckets == "copies" and zero < 2
     return Standing(
         weights=over_ranks(0.0 if cast else versions * state.weight, 3),
-        gradients=over_ranks(state.gradient, 2 if scattered or zero < 2 else 4),  # noqa: PLR2004 - the stage of ZeRO
+        gradients=over_ranks(state.gradient, 2 if scattered or zero < 2 else 4),
         optimizer=over_ranks(state.optimizer, 1),
         buckets=habits.bucket_size + over_ranks(state.weight * copies, 4) * (np.asarray(layout.dp * layout.cp) > 1),
         workspace=habits.workspace + 0.0 * np.asarray(stage),
-        gathered=np.where(several & (zero == 3), gathered, 0.0),  # noqa: PLR2004 - the stage of ZeRO
+        gathered=_gathered(held, state, several & (zero == 3)),
         unreduced=_unreduced(held, state, strategy, several),
-        update=over_ranks(float(habits.update), 1),
+        update=Moments(0.0, 0.0, over_ranks(float(habits.update), 1)),
     )  # fmt: skip
 
 
-def _unreduced(held: Holdings, state: State, strategy: Strategy, several: Count) -> Bytes:
-    """Of no layer, one or the stage; where gradients are scattered also as they travel, of the larger of a layer and the ends."""
+def _gathered(held: Holdings, state: State, sharded_weights: Count) -> Moments:
+    """The unit of embedding and head from forward to backward, and layers one ahead."""
+    none = 0.0 * held.unit
+    loss, layer = (
+        np.where(sharded_weights, gathered_weights(layer=unit, ends=held.ends, element=state.weight), 0.0)
+        for unit in (none, held.unit)
+    )
+    return Moments(loss, layer, none)
+
+
+def _unreduced(held: Holdings, state: State, strategy: Strategy, several: Count) -> Moments:
+    """Of no layer, one or the stage, until the pass ends; where they are scattered, of the larger of a layer and the ends."""
+    none = 0.0 * held.layer
     if strategy.zero > 1:
         unit = np.maximum(held.unit, held.ends)
-        return np.where(several, unit * (state.weight + state.gradient), 0.0)
-    of = {"none": 0.0 * held.layer, "layer": held.layer, "stage": held.dense + held.experts}
-    return of[strategy.allocates.gradients] * state.weight
+        return Moments(none, np.where(several, unit * (state.weight + state.gradient), 0.0), none)
+    of = {"none": none, "layer": held.layer, "stage": held.dense + held.experts}
+    size = of[strategy.allocates.gradients] * state.weight
+    return Moments(size, size, none)

@@ -84,7 +84,7 @@ def holdings(share: Share, layout: Layout, strategy: Strategy, stage: Count) -> 
         unit=_most(share.body, lambda b: b.parameters),
         ends=np.where(first, before, 0) + np.where(last, after, 0),
         kept=kept, recomputed=again,
-        backward=share.boundary + _most(share.body, lambda b: reduce(np.maximum, (inside(o.op) for o in b.ops), 0.0)),
+        backward=share.boundary + _most(share.body, lambda b: _largest(inside(o.op) for o in b.ops)),
         entering=np.where(first, prologue, 0), head=np.where(last, epilogue, 0), copies=copies,
     )  # fmt: skip
 
@@ -149,12 +149,20 @@ def _copies_of_logits(epilogue: Iterable[LocalBlock], layout: Layout, strategy: 
         - op.saved
         for op in losses
     )
-    return reduce(np.maximum, sizes, 0.0)
+    return _largest(sizes)
+
+
+def _largest(sizes: Iterable[Count]) -> Count:
+    """Element by element; 0 of none."""
+    largest: Count = 0.0
+    for size in sizes:
+        largest = np.maximum(largest, size)
+    return largest
 
 
 def _most(body: Iterable[LocalBlock], of: Callable[[LocalBlock], Count]) -> Count:
     """The largest that one repetition of a block has."""
-    return reduce(np.maximum, (of(block) for block in body), 0.0)
+    return _largest(of(block) for block in body)
 
 
 def _body_activations(body: Iterable[LocalBlock], boundary: Bytes, strategy: Strategy) -> tuple[Bytes, Bytes]:

@@ -42,7 +42,7 @@ class State:
     @property
     def is_mixed(self) -> bool:
         """Weights compute in a narrower precision than the optimiser updates."""
-        return self.weight < ELEMENT_BYTES["fp32"]
+        return bool(self.weight < ELEMENT_BYTES["fp32"])
 
 
 def state_of(workload: Workload, strategy: Strategy) -> State:

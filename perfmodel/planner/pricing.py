@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perfmodel import prediction as chain
-from perfmodel.cost.capacity import fullest_moment, passing, standing
+from perfmodel.cost.capacity import Moments, passing, standing
 from perfmodel.cost.holdings import holdings, telling_stages
 from perfmodel.parallel import Layout
 from perfmodel.parallel.cut import cut_of
@@ -77,7 +77,7 @@ class Pricing:
         layout = self._layout(columns, self.space.groups.size[groups])
         return Candidates(
             strategy, layout, self.processor, _chunked(_gathered(stage, place), columns["vpp"]), _gathered(sync, groups),
-            tuple((*held, groups, moved, rows) for held, moved in zip(states, activations, strict=True)),
+            tuple((held, groups, moved, rows) for held, moved in zip(states, activations, strict=True)),
         )  # fmt: skip
 
     @cached_property
@@ -100,8 +100,8 @@ class Pricing:
         made: Stage = flattened(stage, len(first), apart=SCHEDULES[strategy.schedule].splits)
         return made
 
-    def _synchronisations(self, strategy: Strategy) -> tuple[Synchronisation, tuple[tuple[Floats, Floats], ...]]:
-        """Of each factorisation and shard group: its times, and what each stage holds during passes and during the step.
+    def _synchronisations(self, strategy: Strategy) -> tuple[Synchronisation, tuple[Moments, ...]]:
+        """Of each factorisation and shard group: its times, and what each stage holds at each moment.
 
         With one sample to a microbatch and one chunk to a stage, which weights do not depend on.
         """
@@ -115,17 +115,17 @@ class Pricing:
             standing(held, work.state, layout, strategy, stage) for held, stage in _telling(work, layout, strategy)
         )
         size = len(ones)
-        states = tuple((column_of(each.in_passes, size), column_of(each.in_step, size)) for each in stands)
+        states = tuple(_columns(each.total, size) for each in stands)
         return flattened(sync, size, apart=SCHEDULES[strategy.schedule].splits), states
 
-    def _passing(self, strategy: Strategy) -> tuple[Floats, ...]:
+    def _passing(self, strategy: Strategy) -> tuple[Moments, ...]:
         """Activations of each row, by stage."""
         layout = self._layout(self._columns, self._columns["dp"] * self._columns["cp"])
         work = self._table(
             ("work", strategy.sequence_parallel), lambda s: chain.work_of(self.workload, s, layout), strategy
         )
         moved = (passing(held, layout, strategy, stage) for held, stage in _telling(work, layout, strategy))
-        return tuple(column_of(each.most, np.size(layout.tp)) for each in moved)
+        return tuple(_columns(each.total, np.size(layout.tp)) for each in moved)
 
     def _layout(self, columns: dict[str, Any], shard_group: Column) -> Layout:
         s = self.strategy
@@ -145,8 +145,8 @@ class Candidates:
     processor: Processor
     stage: Stage
     sync: Synchronisation
-    _memory: tuple[tuple[Floats, Floats, Column, Floats, Column], ...]
-    """Of each telling stage: what it holds during passes and during the step and their rows, activations and theirs."""
+    _memory: tuple[tuple[Moments, Column, Moments, Column], ...]
+    """Of each telling stage: what it holds at each moment and the rows, activations and theirs."""
 
     @cached_property
     def _tree(self) -> Part:
@@ -161,8 +161,8 @@ class Candidates:
     def memory(self) -> Floats:
         """On the fullest device."""
         totals = (
-            fullest_moment(passes[groups], activations[rows], step[groups])
-            for passes, step, groups, activations, rows in self._memory
+            np.asarray((_rows(states, groups) + _rows(activations, rows)).most)
+            for states, groups, activations, rows in self._memory
         )
         most: Floats = reduce(np.maximum, totals)
         return most
@@ -180,6 +180,16 @@ def _telling(work: chain.Work, layout: Layout, strategy: Strategy) -> Iterator[t
     """What the stages have of which one is the fullest."""
     for stage in telling_stages(layout.pp):
         yield holdings(work.share, layout, strategy, stage), stage
+
+
+def _columns(moments: Moments, size: int) -> Moments:
+    """Each moment as a column."""
+    return Moments(*(column_of(part, size) for part in (moments.loss, moments.layer, moments.step)))
+
+
+def _rows(moments: Moments, place: Column) -> Moments:
+    """Some rows of columns."""
+    return Moments(moments.loss[place], moments.layer[place], moments.step[place])  # type: ignore[index]
 
 
 def _gathered(thing: Any, place: Column) -> Any:

@@ -164,7 +164,9 @@ def _outcome(row: Row, study: str, prediction: Prediction | None, state: State, 
 def _predicted(measurement: Measurement, prediction: Prediction) -> float | None:
     """What the row measured, of memory the figure and the stage that it states."""
     if measurement.metric == "peak_memory":
-        stages = np.broadcast_to(MEMORY[measurement.memory_figure or "allocated"](prediction), int(prediction.layout.pp))
+        stages = np.broadcast_to(
+            MEMORY[measurement.memory_figure or "allocated"](prediction), int(prediction.layout.pp)
+        )
         return float(OF_STAGES[measurement.memory_stage or "fullest"](stages))
     return METRICS[measurement.metric](prediction)
 

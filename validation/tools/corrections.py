@@ -6,7 +6,10 @@ _SCRIPT = "benchmarks/mfu_scaling/mfu_bench.sh of KempnerForge"
 _CONFIGS = "configs/train of KempnerForge, by the name of the run"
 
 CORRECTIONS: dict[str, tuple[dict[str, str], str]] = {
-    "kempnerforge-001": ({"microbatch": "2"}, f"--train.batch_size=2 in {_SCRIPT}; its report prints 4 for all runs of 7B"),
+    "kempnerforge-001": (
+        {"microbatch": "2"},
+        f"--train.batch_size=2 in {_SCRIPT}; its report prints 4 for all runs of 7B",
+    ),
     "kempnerforge-007": ({"microbatch": "8"}, f"7b.toml in {_CONFIGS}"),
     "kempnerforge-008": ({"microbatch": "4"}, f"7b_12gpu_tp4.toml in {_CONFIGS}"),
     "kempnerforge-009": ({"microbatch": "4"}, f"7b_32gpu_fsdp.toml in {_CONFIGS}"),

@@ -46,7 +46,8 @@ FRAMEWORKS: tuple[tuple[str, str], ...] = (
     (r"FSDP|lit-gpt|LitGPT", "fsdp"),
     (r"MaxText|Pax", "maxtext-fsdp"),
     (r"nanotron", "nanotron"),
-    (r"flash-attention training|GPT-NeoX|DeepSpeed|PaddlePaddle", "data-parallel"),
+    (r"PaddlePaddle", "paddlepaddle-hybrid"),
+    (r"flash-attention training|GPT-NeoX|DeepSpeed", "data-parallel"),
 )
 """Which preset a framework's name means; the first that is found in it."""
 
@@ -99,8 +100,8 @@ OFFLOADED = r"offload\w* ratio alpha=0?\.0*[1-9]|offloaded to host|CPU offload: 
 DEEP = 3
 """Layers of a chunk from which on DeepSeek's recipes leave out those of the last alone: Et*4|(t*4|)*14tmL."""
 
-BINARY = frozenset({"kempnerforge"})
-"""Sources whose "GB" is 1024^3 by their code (KempnerForge, metrics/memory.py)."""
+BINARY = frozenset({"kempnerforge", "nanotron"})
+"""Sources whose "GB" is 1024^3 by their code (KempnerForge, metrics/memory.py; nanotron's log: "Mem Res (GB)")."""
 
 MANY = 10
 """Rows of a source from which on what all notes say is not repeated."""
