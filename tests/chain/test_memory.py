@@ -22,7 +22,7 @@ GIB = 2.0**30
 
 
 def llama(sets: dict[str, Any] | None = None, **job: Any) -> Prediction:
-    given = {"strategy": "megatron-core", "devices": 8, "batch": 32} | job
+    given: dict[str, Any] = {"strategy": "megatron-core", "devices": 8, "batch": 32} | job
     return api.predict("llama-2-7b", "dgx-h100", sets=sets or {}, **given)
 
 
@@ -147,5 +147,5 @@ def test_a_job_that_fits_if_the_allocator_gives_back_is_tight() -> None:
 
 def test_figures_of_memory_grow_from_states_to_the_device() -> None:
     made = llama(tp=2)
-    sizes = [float(np.max(MEMORY[name](made))) for name in ("states", "allocated", "reserved", "device")]  # type: ignore[index]
+    sizes = [float(np.max(MEMORY[name](made))) for name in ("states", "allocated", "reserved", "device")]
     assert sizes == sorted(sizes)
