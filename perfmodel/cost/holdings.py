@@ -12,6 +12,7 @@ from perfmodel.formulas.memory import logits_memory
 from perfmodel.graph.gradients import gathered_for, inside
 from perfmodel.graph.ops import Attention, Loss
 from perfmodel.graph.recomputation import dropped
+from perfmodel.specs.common import ELEMENT_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -144,7 +145,11 @@ def _copies_of_logits(epilogue: Iterable[LocalBlock], layout: Layout, strategy: 
     losses = [local.op for block in epilogue for local in block.ops if isinstance(local.op, Loss)]
     sizes = (
         logits_memory(
-            rows=op.rows, vocabulary=op.vocabulary * gathered, element=op.element, copies=float(habits.logit_copies)
+            rows=op.rows,
+            vocabulary=op.vocabulary * gathered,
+            element=op.element,
+            wide=ELEMENT_BYTES["fp32"],
+            copies=float(habits.logit_copies),
         )
         - op.saved
         for op in losses

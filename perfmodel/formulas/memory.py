@@ -54,25 +54,26 @@ def sharded(*, size: Bytes, ranks: Count, on: Count) -> Bytes:
     return np.where(np.asarray(on) > 0, size / ranks, size)
 
 
-def logits_memory(*, rows: Count, vocabulary: Count, element: Bytes, copies: Count) -> Bytes:
+def logits_memory(*, rows: Count, vocabulary: Count, element: Bytes, wide: Bytes, copies: Count) -> Bytes:
     r"""Logits of a vocabulary as the output layer makes them, and their fp32 copies in softmax and loss.
 
-    .. math:: n V (e + 4 c)
+    .. math:: n V (e + w c)
 
     Args:
         rows: n, positions whose output is computed.
         vocabulary: V, words on this device.
         element: e, bytes of one number as the output layer makes it.
-        copies: c, in fp32, that exist at once.
+        wide: w, bytes of one in the loss, 4 of fp32.
+        copies: c, so wide, that exist at once.
 
     References:
         Megatron-LM, megatron/core/tensor_parallel/cross_entropy.py (one copy, on which softmax and gradient work in
         place); nanotron, parallel/tensor_parallel/functional.py (two: the cast, and the difference to the maximum).
 
-    >>> logits_memory(rows=4096, vocabulary=128256, element=2, copies=1) / 2**30
+    >>> logits_memory(rows=4096, vocabulary=128256, element=2, wide=4, copies=1) / 2**30
     2.935546875
     """
-    return rows * vocabulary * (element + 4 * copies)
+    return rows * vocabulary * (element + wide * copies)
 
 
 def gathered_weights(*, layer: Count, ends: Count, element: Bytes) -> Bytes:

@@ -52,7 +52,8 @@ class LocalBlock:
     @property
     def experts(self) -> Count:
         """Routed experts that this device holds in one repetition; 1 where there are none."""
-        return sum(local.op.experts for local in self.ops if isinstance(local.op, Experts)) or 1
+        held = [local.op.experts for local in self.ops if isinstance(local.op, Experts)]
+        return sum(held) if held else 1
 
     @property
     def gradients(self) -> Count:
