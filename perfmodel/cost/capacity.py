@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from perfmodel.parallel import Layout, Share
     from perfmodel.parallel.sharded_state import State
     from perfmodel.specs import Strategy
+    from perfmodel.specs.sharding import Scope
     from perfmodel.units import Bytes, Count
 
 
@@ -171,29 +172,33 @@ def passing(held: Holdings, layout: Layout, strategy: Strategy, stage: Count) ->
 
 def standing(held: Holdings, state: State, layout: Layout, strategy: Strategy, stage: Count) -> Standing:
     """States by their sharding, and the buffers of whatever spreads them."""
-    habits, zero = strategy.allocates, int(strategy.zero)
-    expert_ranks = ExpertGroups(layout).shards_size
-    several = np.asarray(layout.shard_group) > 1
+    habits, spread, experts = strategy.allocates, strategy.sharding, ExpertGroups(layout)
 
-    def over_ranks(size: Bytes, from_zero: int) -> Bytes:
-        on = zero >= from_zero
-        dense = sharded(size=held.dense * size, ranks=layout.shard_group * held.copies, on=on)
-        return dense + sharded(size=held.experts * size, ranks=expert_ranks * held.copies, on=on)
+    def over_ranks(size: Bytes, scope: Scope) -> Bytes:
+        on = scope != "N"
+        dense = sharded(size=held.dense * size, ranks=layout.parts(scope) * held.copies, on=on)
+        return dense + sharded(size=held.experts * size, ranks=experts.parts(scope) * held.copies, on=on)
 
     versions = weight_versions(strategy.schedule, stage, layout.pp, layout.microbatches)
-    cast = zero == 3 and habits.narrow_weights == "gathered" and state.is_mixed
-    scattered = zero > 1 and not habits.unsharded_gradients
-    copies = habits.buckets == "copies" and zero < 2
+    cast = spread.parameters != "N" and habits.narrow_weights == "gathered" and state.is_mixed
+    replicas = np.asarray(layout.dp * layout.cp) > 1
+    copies = habits.buckets == "copies" and spread.gradients == "N"
     return Standing(
-        weights=over_ranks(0.0 if cast else versions * state.weight, 3),
-        gradients=over_ranks(state.gradient, 2 if scattered or zero < 2 else 4),
-        optimizer=over_ranks(state.optimizer, 1),
-        buckets=habits.bucket_size + over_ranks(state.weight * copies, 4) * (np.asarray(layout.dp * layout.cp) > 1),
+        weights=over_ranks(0.0 if cast else versions * state.weight, spread.parameters),
+        gradients=over_ranks(state.gradient, "N" if habits.unsharded_gradients else spread.gradients),
+        optimizer=over_ranks(state.optimizer, spread.optimizer),
+        buckets=habits.bucket_size + over_ranks(state.weight * copies, "N") * replicas,
         workspace=habits.workspace + 0.0 * np.asarray(stage),
-        gathered=_gathered(held, state, several & (zero == 3)),
-        unreduced=_unreduced(held, state, strategy, several),
-        update=Moments(0.0, 0.0, over_ranks(float(habits.update), 1)),
+        gathered=_gathered(held, state, _is_spread(layout, spread.parameters)),
+        unreduced=_unreduced(held, state, layout, strategy),
+        update=Moments(0.0, 0.0, over_ranks(float(habits.update), spread.optimizer)),
     )  # fmt: skip
+
+
+def _is_spread(layout: Layout, scope: Scope) -> Count:
+    """Whether a state is spread over more than one rank."""
+    several: Count = (np.asarray(layout.parts(scope)) > 1) & (scope != "N")
+    return several
 
 
 def _gathered(held: Holdings, state: State, sharded_weights: Count) -> Moments:
@@ -206,11 +211,12 @@ def _gathered(held: Holdings, state: State, sharded_weights: Count) -> Moments:
     return Moments(loss, layer, none)
 
 
-def _unreduced(held: Holdings, state: State, strategy: Strategy, several: Count) -> Moments:
+def _unreduced(held: Holdings, state: State, layout: Layout, strategy: Strategy) -> Moments:
     """Of no layer, one or the stage, until the pass ends; where they are scattered, of the larger of a layer and the ends."""
-    none = 0.0 * held.layer
-    if strategy.zero > 1:
+    none, scope = 0.0 * held.layer, strategy.sharding.gradients
+    if scope != "N":
         unit = np.maximum(held.unit, held.ends)
+        several = _is_spread(layout, scope)
         return Moments(none, np.where(several, unit * (state.weight + state.gradient), 0.0), none)
     of = {"none": none, "layer": held.layer, "stage": held.dense + held.experts}
     size = of[strategy.allocates.gradients] * state.weight
