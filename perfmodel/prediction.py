@@ -10,6 +10,7 @@ import numpy as np
 
 from perfmodel.cost.capacity import Footprint, footprint
 from perfmodel.cost.compute import Processor
+from perfmodel.cost.demand import Range, device, reserved, room
 from perfmodel.cost.holdings import fullest
 from perfmodel.cost.interval import interval
 from perfmodel.cost.losses import ladder
@@ -174,13 +175,28 @@ class Prediction:
 
     @property
     def memory_peak(self) -> float:
-        """Bytes on the fullest device."""
+        """Bytes of tensors on the fullest device; PyTorch calls them allocated."""
         return float(np.max(self.footprint.total))
+
+    @cached_property
+    def memory_reserved(self) -> Range:
+        """What the allocator holds, as ranges; columns over the pipeline stages."""
+        return reserved(self.footprint, self.strategy)
+
+    @cached_property
+    def memory_device(self) -> Range:
+        """What is not free on a device, with context and buffers of collectives, as ranges; columns over the stages."""
+        return device(self.footprint, self.hardware, self.strategy, self.layout)
+
+    @property
+    def memory_margin(self) -> float:
+        """Bytes that stay free on the fullest device in the middle of cases; below 0 the allocator must give back what it keeps."""
+        return float(self.hardware.device.memory.capacity) - float(np.max(self.memory_device.typical))
 
     @property
     def fits(self) -> bool:
-        """Whether the fullest stage fits in the memory of a device."""
-        return self.memory_peak <= float(self.hardware.device.memory.capacity)
+        """Whether the tensors of the fullest stage find room beside the least context."""
+        return self.memory_peak <= room(self.hardware)
 
     @property
     def cost(self) -> float | None:

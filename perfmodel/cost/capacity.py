@@ -1,15 +1,20 @@
-"""Memory that the devices of a pipeline stage need."""
+"""Memory that the devices of a pipeline stage need.
+
+Three moments are candidates for the fullest one: the backward pass inside a layer, the loss, and the optimiser step. What is
+kept from step to step (`Standing`) is the same at all of them; what comes and goes with microbatches (`Passing`) is gone
+when the optimiser steps.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfmodel.cost.holdings import holdings
+from perfmodel.cost.holdings import Holdings, holdings
 from perfmodel.cost.in_flight import IN_FLIGHT, weight_versions
-from perfmodel.formulas.memory import sharded
+from perfmodel.formulas.memory import gathered_weights, sharded
 from perfmodel.parallel.expert import ExpertGroups
 
 if TYPE_CHECKING:
@@ -21,8 +26,75 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class Moments:
+    """Bytes at the three moments of which one is the fullest; numbers, or columns."""
+
+    loss: Bytes
+    """When the logits of a microbatch are there."""
+    layer: Bytes
+    """Inside the backward pass of one layer."""
+    step: Bytes
+    """When the optimiser steps."""
+
+    @classmethod
+    def alike(cls, size: Bytes) -> Moments:
+        """The same at all of them."""
+        return cls(size, size, size)
+
+    def __add__(self, other: Moments) -> Moments:
+        """Moment by moment."""
+        return Moments(self.loss + other.loss, self.layer + other.layer, self.step + other.step)
+
+    @property
+    def most(self) -> Bytes:
+        """At the fullest of them."""
+        return np.maximum(np.maximum(self.loss, self.layer), self.step)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What hangs on factorisation and sharding, not on batch and recomputation; numbers, or columns."""
+
+    weights: Bytes
+    gradients: Bytes
+    optimizer: Bytes
+    buckets: Bytes
+    """Of gradients on their way to other replicas, where they are copied."""
+    workspace: Bytes
+    """Of libraries of products and attention."""
+    gathered: Moments
+    """Weights of other ranks that layers are computed with, under ZeRO 3."""
+    unreduced: Moments
+    """Gradients of weights as products make them, before they are added up or scattered."""
+    update: Moments
+    """Of the optimiser step alone."""
+
+    @property
+    def total(self) -> Moments:
+        """At each moment."""
+        kept = self.weights + self.gradients + self.optimizer + self.buckets + self.workspace
+        return Moments.alike(kept) + self.gathered + self.unreduced + self.update
+
+
+@dataclass(frozen=True, slots=True)
+class Passing:
+    """What comes and goes with microbatches, which sharding of states does not change; numbers, or columns."""
+
+    activations: Bytes
+    recomputed: Bytes
+    backward: Bytes
+    output: Bytes
+
+    @property
+    def total(self) -> Moments:
+        """At each moment."""
+        layer = self.activations + self.recomputed + self.backward
+        return Moments(self.activations + self.output, layer, 0.0 * layer)
+
+
+@dataclass(frozen=True, slots=True)
 class Footprint:
-    """Bytes on one device at the fullest moment, by class; numbers, or columns over stages."""
+    """Bytes on one device at the fullest moment, by class; numbers, or columns over stages. Classes of other moments are 0."""
 
     weights: Bytes
     gradients: Bytes
@@ -32,45 +104,120 @@ class Footprint:
     recomputed: Bytes
     """Of the layer that is being recomputed."""
     output: Bytes
-    """Head: its input, logits and loss."""
+    """Head: its input, logits, their copies and loss."""
+    backward: Bytes
+    """Gradients of activations inside one layer."""
+    gathered: Bytes
+    """Weights of other ranks that layers are computed with, under ZeRO 3."""
+    unreduced: Bytes
+    """Gradients of weights as products make them, before they are added up or scattered."""
+    buckets: Bytes
+    """Of gradients on their way to other replicas, where they are copied."""
+    update: Bytes
+    """Of the optimiser step."""
+    workspace: Bytes
+    """Of libraries of products and attention."""
+    idle: Bytes
+    """No class: what the optimiser step and the passes do not have in common, of the moment that is not the fullest. The
+    allocator keeps it, since large flat buffers do not fit into the blocks of activations, nor these into those."""
+
+    @property
+    def classes(self) -> dict[str, Bytes]:
+        """By name."""
+        return {name: getattr(self, name) for name in CLASSES}
 
     @property
     def total(self) -> Bytes:
-        """Sum of all classes."""
-        total: Bytes = sum(getattr(self, f.name) for f in fields(self))
+        """Sum of all classes: what tensors take, allocated in PyTorch's words."""
+        total: Bytes = sum(self.classes.values())
         return total
 
-    @property
-    def states(self) -> Bytes:
-        """What is kept from one step to the next: it hangs on factorisation and sharding, not on batch and recomputation."""
-        return self.weights + self.gradients + self.optimizer
 
-    @property
-    def passing(self) -> Bytes:
-        """What comes and goes with each microbatch, which sharding of states does not change."""
-        return self.activations + self.recomputed + self.output
+CLASSES = tuple(name for name in Footprint.__dataclass_fields__ if name != "idle")
+"""What memory is for."""
 
 
 def footprint(share: Share, state: State, layout: Layout, strategy: Strategy, stage: Count) -> Footprint:
-    """What ``stage`` (counted from 0; a number or a column) holds: states by their sharding, activations by microbatches in flight.
-
-    Left out: allocator reserve and the framework's context.
-    """
+    """What ``stage`` (counted from 0; a number or a column) holds: states by their sharding, activations by microbatches in flight."""
     held = holdings(share, layout, strategy, stage)
-    experts, spread = ExpertGroups(layout), strategy.sharding
+    stands, passes = standing(held, state, layout, strategy, stage), passing(held, layout, strategy, stage)
+    total = stands.total + passes.total
+    stepping = total.step > np.maximum(total.loss, total.layer)
+    speaking = ~stepping & (total.loss >= total.layer)
 
-    def sharded_state(size: Bytes, scope: Scope) -> Bytes:
+    def now(moments: Moments) -> Bytes:
+        return np.where(stepping, moments.step, np.where(speaking, moments.loss, moments.layer))
+
+    kept = stands.total.step - stands.update.step
+    return Footprint(
+        weights=stands.weights, gradients=stands.gradients, optimizer=stands.optimizer,
+        buckets=stands.buckets, workspace=stands.workspace,
+        activations=np.where(stepping, 0.0, passes.activations), output=np.where(speaking, passes.output, 0.0),
+        recomputed=np.where(stepping | speaking, 0.0, passes.recomputed),
+        backward=np.where(stepping | speaking, 0.0, passes.backward),
+        gathered=now(stands.gathered), unreduced=now(stands.unreduced), update=now(stands.update),
+        idle=np.where(stepping, np.maximum(total.loss, total.layer) - kept, stands.update.step),
+    )  # fmt: skip
+
+
+def passing(held: Holdings, layout: Layout, strategy: Strategy, stage: Count) -> Passing:
+    """Activations by the microbatches in flight, and what one layer or the loss adds."""
+    flights = IN_FLIGHT[strategy.schedule](stage, layout.pp, layout.vpp, layout.microbatches)
+    none = np.zeros_like(flights)
+    return Passing(
+        activations=flights * (held.kept + held.entering), recomputed=held.recomputed + none,
+        backward=held.backward + none, output=held.head + none,
+    )  # fmt: skip
+
+
+def standing(held: Holdings, state: State, layout: Layout, strategy: Strategy, stage: Count) -> Standing:
+    """States by their sharding, and the buffers of whatever spreads them."""
+    habits, spread, experts = strategy.allocates, strategy.sharding, ExpertGroups(layout)
+
+    def over_ranks(size: Bytes, scope: Scope) -> Bytes:
         on = scope != "N"
         dense = sharded(size=held.dense * size, ranks=layout.parts(scope) * held.copies, on=on)
         return dense + sharded(size=held.experts * size, ranks=experts.parts(scope) * held.copies, on=on)
 
     versions = weight_versions(strategy.schedule, stage, layout.pp, layout.microbatches)
-    flights = IN_FLIGHT[strategy.schedule](stage, layout.pp, layout.vpp, layout.microbatches)
-    return Footprint(
-        weights=sharded_state(versions * state.weight, spread.parameters),
-        gradients=sharded_state(state.gradient, spread.gradients),
-        optimizer=sharded_state(state.optimizer, spread.optimizer),
-        activations=flights * (held.kept + held.entering),
-        recomputed=held.recomputed + np.zeros_like(flights),
-        output=held.head + np.zeros_like(flights),
+    cast = spread.parameters != "N" and habits.narrow_weights == "gathered" and state.is_mixed
+    replicas = np.asarray(layout.dp * layout.cp) > 1
+    copies = habits.buckets == "copies" and spread.gradients == "N"
+    return Standing(
+        weights=over_ranks(0.0 if cast else versions * state.weight, spread.parameters),
+        gradients=over_ranks(state.gradient, "N" if habits.unsharded_gradients else spread.gradients),
+        optimizer=over_ranks(state.optimizer, spread.optimizer),
+        buckets=habits.bucket_size + over_ranks(state.weight * copies, "N") * replicas,
+        workspace=habits.workspace + 0.0 * np.asarray(stage),
+        gathered=_gathered(held, state, _is_spread(layout, spread.parameters)),
+        unreduced=_unreduced(held, state, layout, strategy),
+        update=Moments(0.0, 0.0, over_ranks(float(habits.update), spread.optimizer)),
+    )  # fmt: skip
+
+
+def _is_spread(layout: Layout, scope: Scope) -> Count:
+    """Whether a state is spread over more than one rank."""
+    several: Count = (np.asarray(layout.parts(scope)) > 1) & (scope != "N")
+    return several
+
+
+def _gathered(held: Holdings, state: State, sharded_weights: Count) -> Moments:
+    """The unit of embedding and head from forward to backward, and layers one ahead."""
+    none = 0.0 * held.unit
+    loss, layer = (
+        np.where(sharded_weights, gathered_weights(layer=unit, ends=held.ends, element=state.weight), 0.0)
+        for unit in (none, held.unit)
     )
+    return Moments(loss, layer, none)
+
+
+def _unreduced(held: Holdings, state: State, layout: Layout, strategy: Strategy) -> Moments:
+    """Of no layer, one or the stage, until the pass ends; where they are scattered, of the larger of a layer and the ends."""
+    none, scope = 0.0 * held.layer, strategy.sharding.gradients
+    if scope != "N":
+        unit = np.maximum(held.unit, held.ends)
+        several = _is_spread(layout, scope)
+        return Moments(none, np.where(several, unit * (state.weight + state.gradient), 0.0), none)
+    of = {"none": none, "layer": held.layer, "stage": held.dense + held.experts}
+    size = of[strategy.allocates.gradients] * state.weight
+    return Moments(size, size, none)

@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfmodel.graph.ops import Attention
+from perfmodel.formulas.memory import logits_memory
+from perfmodel.graph.gradients import gathered_for, inside
+from perfmodel.graph.ops import Attention, Loss
 from perfmodel.graph.recomputation import dropped
+from perfmodel.specs.common import ELEMENT_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from perfmodel.parallel import Layout, LocalBlock, Share
     from perfmodel.specs import Strategy
@@ -27,14 +30,22 @@ class Holdings:
     """Parameters that all replicas have."""
     experts: Count
     """Parameters of routed experts, where they are spread over other ranks than everything else."""
+    layer: Count
+    """Parameters of one layer, of its experts one."""
+    unit: Count
+    """Parameters of one layer with all experts of it on this device."""
+    ends: Count
+    """Parameters of embedding and head, where the stage has them."""
     kept: Bytes
     """Activations of one microbatch that the body of the stage keeps."""
     recomputed: Bytes
     """Activations of the layer that is being recomputed."""
+    backward: Bytes
+    """Gradients of activations inside one layer."""
     entering: Bytes
     """Activations of one microbatch in the prologue."""
     head: Bytes
-    """Activations of one microbatch in the epilogue."""
+    """Activations of one microbatch in the epilogue, with the copies of its logits."""
     copies: Count = 1
     """Devices of one pipeline that hold the same."""
 
@@ -63,9 +74,20 @@ def holdings(share: Share, layout: Layout, strategy: Strategy, stage: Count) -> 
         first = last = first | last
         copies = 2
     kept, again = _body_activations(on.body, share.boundary, strategy)
+    if strategy.allocates.gathered_inputs == "kept" and strategy.recompute != "full":
+        kept = kept + sum(b.repeat * sum(gathered_for(o.op) for o in b.ops) for b in on.body)
     prologue, epilogue = (sum(b.repeat * b.saved for b in blocks) for blocks in (share.prologue, share.epilogue))
-    entering, head = np.where(first, prologue, 0), np.where(last, epilogue, 0)
-    return Holdings(parameters - experts, experts, kept, again, entering, head, copies)
+    epilogue = epilogue + _copies_of_logits(share.epilogue, layout, strategy)
+    before, after = (sum(b.repeat * b.parameters for b in blocks) for blocks in (share.prologue, share.epilogue))
+    return Holdings(
+        dense=parameters - experts, experts=experts,
+        layer=_most(share.body, lambda b: b.parameters - b.expert_parameters * (1 - 1 / b.experts)),
+        unit=_most(share.body, lambda b: b.parameters),
+        ends=np.where(first, before, 0) + np.where(last, after, 0),
+        kept=kept, recomputed=again,
+        backward=share.boundary + _most(share.body, lambda b: _largest(inside(o.op) for o in b.ops)),
+        entering=np.where(first, prologue, 0), head=np.where(last, epilogue, 0), copies=copies,
+    )  # fmt: skip
 
 
 def telling_stages(stages: Count) -> tuple[Count, ...]:
@@ -114,6 +136,38 @@ def _on_stage(share: Share, layout: Layout, stage: Count) -> Share:
         return layers
 
     return replace(share, body=tuple(replace(block, repeat=repeat(block)) for block in share.body))
+
+
+def _copies_of_logits(epilogue: Iterable[LocalBlock], layout: Layout, strategy: Strategy) -> Bytes:
+    """What a loss needs beyond the fp32 logits that it keeps; where a model has several losses, they follow one another."""
+    habits = strategy.allocates
+    gathered = layout.tp if habits.logits == "whole" else 1
+    losses = [local.op for block in epilogue for local in block.ops if isinstance(local.op, Loss)]
+    sizes = (
+        logits_memory(
+            rows=op.rows,
+            vocabulary=op.vocabulary * gathered,
+            element=op.element,
+            wide=ELEMENT_BYTES["fp32"],
+            copies=float(habits.logit_copies),
+        )
+        - op.saved
+        for op in losses
+    )
+    return _largest(sizes)
+
+
+def _largest(sizes: Iterable[Count]) -> Count:
+    """Element by element; 0 of none."""
+    largest: Count = 0.0
+    for size in sizes:
+        largest = np.maximum(largest, size)
+    return largest
+
+
+def _most(body: Iterable[LocalBlock], of: Callable[[LocalBlock], Count]) -> Count:
+    """The largest that one repetition of a block has."""
+    return _largest(of(block) for block in body)
 
 
 def _body_activations(body: Iterable[LocalBlock], boundary: Bytes, strategy: Strategy) -> tuple[Bytes, Bytes]:

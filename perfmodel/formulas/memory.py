@@ -52,3 +52,67 @@ def sharded(*, size: Bytes, ranks: Count, on: Count) -> Bytes:
     3000000000.0
     """
     return np.where(np.asarray(on) > 0, size / ranks, size)
+
+
+def logits_memory(*, rows: Count, vocabulary: Count, element: Bytes, wide: Bytes, copies: Count) -> Bytes:
+    r"""Logits of a vocabulary as the output layer makes them, and their fp32 copies in softmax and loss.
+
+    .. math:: n V (e + w c)
+
+    Args:
+        rows: n, positions whose output is computed.
+        vocabulary: V, words on this device.
+        element: e, bytes of one number as the output layer makes it.
+        wide: w, bytes of one in the loss, 4 of fp32.
+        copies: c, so wide, that exist at once.
+
+    References:
+        Megatron-LM, megatron/core/tensor_parallel/cross_entropy.py (one copy, on which softmax and gradient work in
+        place); nanotron, parallel/tensor_parallel/functional.py (two: the cast, and the difference to the maximum).
+
+    >>> logits_memory(rows=4096, vocabulary=128256, element=2, wide=4, copies=1) / 2**30
+    2.935546875
+    """
+    return rows * vocabulary * (element + wide * copies)
+
+
+def gathered_weights(*, layer: Count, ends: Count, element: Bytes) -> Bytes:
+    r"""Weights that are whole on a device for a while, though each rank keeps a part.
+
+    .. math:: (2 l + r) e
+
+    Args:
+        layer: l, parameters of one layer: that which computes, and the next one, gathered beside it.
+        ends: r, parameters of embedding and head on this stage, which stay whole from forward to backward.
+        element: e, bytes of a weight that computes.
+
+    Assumes one unit for each layer and one for the rest, and that one unit is gathered ahead.
+
+    References:
+        Zhao et al., PyTorch FSDP, VLDB 2023 (arXiv:2304.11277), section 3.3 (units, prefetching, rate limiter that
+        admits two all-gathers).
+
+    >>> gathered_weights(layer=200e6, ends=500e6, element=2) / 1e9
+    1.8
+    """
+    return (2 * layer + ends) * element
+
+
+def reserved_memory(*, allocated: Bytes, share: Count, outside: Bytes) -> Bytes:
+    r"""Memory that a process has taken from a device.
+
+    .. math:: (1 + f) a + c
+
+    Args:
+        allocated: a, bytes of tensors at the fullest moment.
+        share: f, what the allocator holds beyond them, of them: free parts of blocks that no request has fitted.
+        outside: c, that the allocator does not know of: context of the device, buffers of collectives.
+
+    References:
+        PyTorch documentation, CUDA semantics, memory management (reserved against allocated memory); the shares are
+        fitted (derived).
+
+    >>> reserved_memory(allocated=60e9, share=0.05, outside=1e9) / 1e9
+    64.0
+    """
+    return (1 + share) * allocated + outside

@@ -50,6 +50,12 @@ class LocalBlock:
         return sum(local.op.parameters for local in self.ops if isinstance(local.op, Experts))
 
     @property
+    def experts(self) -> Count:
+        """Routed experts that this device holds in one repetition; 1 where there are none."""
+        held = [local.op.experts for local in self.ops if isinstance(local.op, Experts)]
+        return sum(held) if held else 1
+
+    @property
     def gradients(self) -> Count:
         """Elements of weight gradients that one repetition makes: shared weights have one here too."""
         return self.parameters + sum(

@@ -39,6 +39,11 @@ class State:
     update_traffic: Bytes
     """Memory traffic of the optimiser step."""
 
+    @property
+    def is_mixed(self) -> bool:
+        """Weights compute in a narrower precision than the optimiser updates."""
+        return bool(self.weight < ELEMENT_BYTES["fp32"])
+
 
 def state_of(workload: Workload, strategy: Strategy) -> State:
     """The state of one parameter: 2 + 4 + 12 bytes for Adam in mixed precision with fp32 gradients.
@@ -65,7 +70,8 @@ def state_of(workload: Workload, strategy: Strategy) -> State:
     separate = strategy.optimizer == "separate"
     update = 4.0 * SEPARATE[workload.training.optimizer] if separate else 4.0 + 2 * (4.0 + moments)
     copy = 4.0 + weight
+    states = moments * weight / 4.0 if strategy.allocates.narrow_states else 4.0 + moments
     return State(
-        weight, gradient, optimizer=held * (4.0 + moments), accumulate_traffic=accumulate,
+        weight, gradient, optimizer=held * states, accumulate_traffic=accumulate,
         epilogue_traffic=epilogue, update_traffic=widen + clip + update + copy + gradient,
     )  # fmt: skip

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
+from perfmodel.cost.demand import room
 from perfmodel.cost.outcome import energy, step_cost
 from perfmodel.errors import InputError, Place, Problem
 from perfmodel.units import TINY, Unit
@@ -190,9 +191,9 @@ def broken(limits: Sequence[Limit], figures: Figures) -> NDArray[np.float64]:
 
 
 def capacity(hardware: Hardware) -> Limit:
-    """That the fullest device has room."""
-    room = float(hardware.device.memory.capacity)
-    return Limit("memory.peak", "<=", room, f"memory.peak<={room:g} B")
+    """That the tensors of the fullest device find room, as `Prediction.fits` asks."""
+    most = room(hardware)
+    return Limit("memory.peak", "<=", most, f"memory.peak<={most:g} B")
 
 
 def excesses(limits: Sequence[Limit], values: Callable[[str], float]) -> Iterator[tuple[Limit, float, float]]:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perfmodel import prediction as chain
-from perfmodel.cost.capacity import Footprint, footprint
-from perfmodel.cost.holdings import telling_stages
+from perfmodel.cost.capacity import Moments, passing, standing
+from perfmodel.cost.holdings import holdings, telling_stages
 from perfmodel.parallel import Layout
 from perfmodel.parallel.cut import cut_of
 from perfmodel.parallel.layout import host_of
@@ -20,17 +20,18 @@ from perfmodel.schedule import SCHEDULES
 from perfmodel.timeline import Repeat, duration
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
     from perfmodel.cost.compute import Processor
+    from perfmodel.cost.holdings import Holdings
     from perfmodel.planner.space import Choice, Column, Space
     from perfmodel.schedule import Stage
     from perfmodel.specs import Hardware, Strategy, Workload
     from perfmodel.sync import Synchronisation
     from perfmodel.timeline import Part
-    from perfmodel.units import Number
+    from perfmodel.units import Count, Number
 
     Floats = NDArray[np.float64]
 
@@ -71,12 +72,12 @@ class Pricing:
         passes, schedule = (choice.sequence_parallel, choice.recompute), SCHEDULES[strategy.schedule]
         stage = self._table(("stage", *passes, schedule.splits), self._stages, strategy)
         sync, states = self._table(("sync", choice.zero, choice.schedule), self._synchronisations, strategy)
-        passing = self._table(("memory", *passes, choice.schedule), self._passing, strategy)
+        activations = self._table(("memory", *passes, choice.schedule), self._passing, strategy)
         columns = {name: column[rows] for name, column in self._columns.items()}
         layout = self._layout(columns, self.space.groups.size[groups])
         return Candidates(
             strategy, layout, self.processor, _chunked(_gathered(stage, place), columns["vpp"]), _gathered(sync, groups),
-            tuple((kept, groups, held, rows) for kept, held in zip(states, passing, strict=True)),
+            tuple((held, groups, moved, rows) for held, moved in zip(states, activations, strict=True)),
         )  # fmt: skip
 
     @cached_property
@@ -99,8 +100,8 @@ class Pricing:
         made: Stage = flattened(stage, len(first), apart=SCHEDULES[strategy.schedule].splits)
         return made
 
-    def _synchronisations(self, strategy: Strategy) -> tuple[Synchronisation, tuple[Floats, ...]]:
-        """Of each factorisation and shard group: its times, and the states that each stage holds.
+    def _synchronisations(self, strategy: Strategy) -> tuple[Synchronisation, tuple[Moments, ...]]:
+        """Of each factorisation and shard group: its times, and what each stage holds at each moment.
 
         With one sample to a microbatch and one chunk to a stage, which weights do not depend on.
         """
@@ -110,24 +111,21 @@ class Pricing:
         layout = self._layout({**columns, "vpp": ones, "microbatch": ones}, groups.size)
         work = chain.work_of(self.workload, strategy, layout)
         sync = chain.sync_of(work, self.hardware, strategy, layout)
-        states = self._stagewise(work, layout, strategy, lambda footprint: footprint.states)
-        return flattened(sync, len(ones), apart=SCHEDULES[strategy.schedule].splits), states
+        stands = (
+            standing(held, work.state, layout, strategy, stage) for held, stage in _telling(work, layout, strategy)
+        )
+        size = len(ones)
+        states = tuple(_columns(each.total, size) for each in stands)
+        return flattened(sync, size, apart=SCHEDULES[strategy.schedule].splits), states
 
-    def _passing(self, strategy: Strategy) -> tuple[Floats, ...]:
+    def _passing(self, strategy: Strategy) -> tuple[Moments, ...]:
         """Activations of each row, by stage."""
         layout = self._layout(self._columns, self._columns["dp"] * self._columns["cp"])
         work = self._table(
             ("work", strategy.sequence_parallel), lambda s: chain.work_of(self.workload, s, layout), strategy
         )
-        return self._stagewise(work, layout, strategy, lambda footprint: footprint.passing)
-
-    def _stagewise(
-        self, work: chain.Work, layout: Layout, strategy: Strategy, part: Callable[[Footprint], Number]
-    ) -> tuple[Floats, ...]:
-        """Bytes on the stages of which one is the fullest."""
-        stages = telling_stages(layout.pp)
-        footprints = (footprint(work.share, work.state, layout, strategy, stage) for stage in stages)
-        return tuple(column_of(part(each), np.size(layout.tp)) for each in footprints)
+        moved = (passing(held, layout, strategy, stage) for held, stage in _telling(work, layout, strategy))
+        return tuple(_columns(each.total, np.size(layout.tp)) for each in moved)
 
     def _layout(self, columns: dict[str, Any], shard_group: Column) -> Layout:
         s = self.strategy
@@ -147,8 +145,8 @@ class Candidates:
     processor: Processor
     stage: Stage
     sync: Synchronisation
-    _memory: tuple[tuple[Floats, Column, Floats, Column], ...]
-    """Of each telling stage: states and their rows, activations and theirs."""
+    _memory: tuple[tuple[Moments, Column, Moments, Column], ...]
+    """Of each telling stage: what it holds at each moment and the rows, activations and theirs."""
 
     @cached_property
     def _tree(self) -> Part:
@@ -162,7 +160,10 @@ class Candidates:
     @cached_property
     def memory(self) -> Floats:
         """On the fullest device."""
-        totals = (states[groups] + passing[rows] for states, groups, passing, rows in self._memory)
+        totals = (
+            np.asarray((_rows(states, groups) + _rows(activations, rows)).most)
+            for states, groups, activations, rows in self._memory
+        )
         most: Floats = reduce(np.maximum, totals)
         return most
 
@@ -173,6 +174,22 @@ class Candidates:
 
     def _wide(self, column: Number) -> Floats:
         return column_of(column, np.size(self.layout.tp))
+
+
+def _telling(work: chain.Work, layout: Layout, strategy: Strategy) -> Iterator[tuple[Holdings, Count]]:
+    """What the stages have of which one is the fullest."""
+    for stage in telling_stages(layout.pp):
+        yield holdings(work.share, layout, strategy, stage), stage
+
+
+def _columns(moments: Moments, size: int) -> Moments:
+    """Each moment as a column."""
+    return Moments(*(column_of(part, size) for part in (moments.loss, moments.layer, moments.step)))
+
+
+def _rows(moments: Moments, place: Column) -> Moments:
+    """Some rows of columns."""
+    return Moments(moments.loss[place], moments.layer[place], moments.step[place])  # type: ignore[index]
 
 
 def _gathered(thing: Any, place: Column) -> Any:

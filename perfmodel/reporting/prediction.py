@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from perfmodel.cost.capacity import CLASSES
+from perfmodel.cost.demand import room
 from perfmodel.graph.flops import CONVENTIONS
 from perfmodel.reporting.report import Report, Section, flat
 from perfmodel.reporting.text import count, long_time, quantity, rate, share
@@ -16,6 +18,7 @@ from perfmodel.variation.varied import Varied
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from perfmodel.cost.demand import Range
     from perfmodel.cost.outcome import Run
     from perfmodel.graph.flops import Convention
     from perfmodel.prediction import Prediction
@@ -60,6 +63,9 @@ def record(prediction: Prediction) -> dict[str, Any]:
             "peak": p.memory_peak,
             "capacity": float(p.hardware.device.memory.capacity),
             "fits": p.fits,
+            "margin": p.memory_margin,
+            "reserved": _fullest(p.memory_reserved),
+            "device": _fullest(p.memory_device),
             "stages": list(_stages(p)),
         },
         "bounds": {"lower": lower, "upper": upper},
@@ -78,14 +84,7 @@ def record(prediction: Prediction) -> dict[str, Any]:
 def warnings(prediction: Prediction) -> Iterator[str]:
     """What the user should know before trusting the numbers."""
     p = prediction
-    if not p.fits:
-        missing = p.memory_peak - p.hardware.device.memory.capacity
-        classes = {f.name: float(np.max(getattr(p.footprint, f.name))) for f in fields(p.footprint)}
-        largest = max(classes, key=lambda name: classes[name])
-        yield (
-            f"does not fit: {quantity(missing, 'B')} more than a device has; "
-            f"{largest} take the most, {quantity(classes[largest], 'B')}"
-        )
+    yield from _memory_warnings(p)
     if p.strategy.sync == "parameter-server" and not _memory_of_servers_is_known(p):
         yield (
             "adding up on servers counts as free: the bandwidth of their memory is not known; "
@@ -94,6 +93,38 @@ def warnings(prediction: Prediction) -> Iterator[str]:
     assumed = [path for path, group in p.hardware.groups() if group.status == "assumed"]
     if assumed:
         yield f"{len(assumed)} of {sum(1 for _ in p.hardware.groups())} groups of the hardware file are assumed: {', '.join(assumed)}"
+
+
+REMEDIES = {
+    "weights": "raise tp or pp, or take zero 3", "gradients": "take zero 2, or raise tp or pp",
+    "optimizer": "take zero 1 over more replicas, or raise tp or pp",
+    "activations": "recompute more, take a smaller microbatch, or raise tp with sequence_parallel, or cp",
+    "recomputed": "take a smaller microbatch, or raise tp or cp", "backward": "take a smaller microbatch, or raise tp or cp",
+    "output": "take a smaller microbatch, raise tp, or fuse the loss (fewer allocation.logit_copies)",
+    "gathered": "raise tp, or leave zero below 3", "unreduced": "raise tp or pp", "buckets": "let gradients be views of their buckets",
+    "update": "shard the optimiser over more replicas (zero 1)", "workspace": "nothing makes it smaller",
+}  # fmt: skip
+"""What makes each class smaller."""
+
+
+def _memory_warnings(p: Prediction) -> Iterator[str]:
+    """That memory does not suffice, or may not, and which class of the fullest stage to attack."""
+    capacity, most = float(p.hardware.device.memory.capacity), _fullest(p.memory_device)["high"]
+    if p.fits and most <= capacity:
+        return
+    sizes = list(_stages(p))[int(np.argmax(np.broadcast_to(p.footprint.total, int(p.layout.pp))))]
+    largest = max(CLASSES, key=lambda name: sizes[name])
+    attack = f"{largest} take the most, {quantity(sizes[largest], 'B')}: {REMEDIES[largest]}"
+    if p.fits:
+        yield f"tight: up to {quantity(most, 'B')} with what the allocator keeps, context and collectives; {attack}"
+    else:
+        missing = p.memory_peak - room(p.hardware)
+        yield f"does not fit: {quantity(missing, 'B')} more than tensors find room for; {attack}"
+
+
+def _fullest(span: Range) -> dict[str, float]:
+    """A range on the device that has most."""
+    return {name: float(np.max(getattr(span, name))) for name in ("low", "typical", "high")}
 
 
 def _memory_of_servers_is_known(p: Prediction) -> bool:
@@ -129,7 +160,7 @@ def _strategy(p: Prediction) -> dict[str, Any]:
 
 def _stages(p: Prediction) -> Iterator[dict[str, Any]]:
     stages = int(p.layout.pp)
-    classes = {f.name: np.broadcast_to(getattr(p.footprint, f.name), stages) for f in fields(p.footprint)}
+    classes = {name: np.broadcast_to(column, stages) for name, column in p.footprint.classes.items()}
     for stage in range(stages):
         sizes = {name: float(column[stage]) for name, column in classes.items()}
         yield {"stage": stage, "total": sum(sizes.values()), **sizes}
@@ -137,7 +168,7 @@ def _stages(p: Prediction) -> Iterator[dict[str, Any]]:
 
 def _result(p: Prediction) -> Section:
     layout, (low, high), (lower, upper) = p.layout, p.interval, p.bounds
-    devices = int(layout.devices)
+    devices, device = int(layout.devices), _fullest(p.memory_device)
     degrees = f"tp {layout.tp} x pp {layout.pp} x cp {layout.cp} x dp {layout.dp}"
     rows = [
         ("devices", f"{count(devices)} {p.hardware.device.name} = {degrees}"),
@@ -149,6 +180,7 @@ def _result(p: Prediction) -> Section:
         ("MFU", _utilisation(p, p.mfu(), p.mfu)),
         ("HFU", f"{_utilisation(p, p.hfu, p.hfu_by)}; recomputation counted"),
         ("memory", f"{quantity(p.memory_peak, 'B')} of {quantity(p.hardware.device.memory.capacity, 'B')}: {'fits' if p.fits else 'DOES NOT FIT'}"),
+        ("on device", f"{quantity(device['low'], 'B')} to {quantity(device['high'], 'B')}, usually {quantity(device['typical'], 'B')}"),
     ]  # fmt: skip
     if p.cost is not None:
         rows.append(("cost", f"{quantity(p.cost, 'USD')} per step"))
@@ -192,8 +224,8 @@ def _breakdown(p: Prediction) -> Section:
 
 
 def _memory(p: Prediction) -> Section:
-    names = [f.name for f in fields(p.footprint)]
     stages = list(_stages(p))
+    names = [name for name in CLASSES if any(stage[name] for stage in stages)]
     shown = stages if len(stages) <= 4 else [stages[0], stages[1], stages[-2], stages[-1]]
     rows = tuple(
         (str(s["stage"]), quantity(s["total"], "B"), *(quantity(s[name], "B") for name in names)) for s in shown

@@ -30,6 +30,10 @@ Metric = Literal[
     "hfu",
     "peak_memory",
 ]
+MemoryFigure = Literal["states", "allocated", "reserved", "device"]
+"""Weights, gradients, optimiser and activations alone, as formulas give them; what tensors take at most
+(torch.cuda.max_memory_allocated); what the allocator holds (max_memory_reserved); all that is not free (nvidia-smi)."""
+MemoryStage = Literal["fullest", "first", "last"]
 METRIC_UNIT = {
     "step_time": "s", "samples_per_second": "samples/s", "tokens_per_second": "tokens/s",
     "tokens_per_second_per_device": "tokens/s", "model_flops_per_device_per_second": "FLOP/s",
@@ -82,6 +86,10 @@ class Measurement(Spec):
     spread: str = ""
     split: Literal["calibration", "test"] = "test"
     notes: str = ""
+    memory_figure: MemoryFigure | None = None
+    """Of peak_memory: what the source measured; None is allocated."""
+    memory_stage: MemoryStage | None = None
+    """Of peak_memory: the device of which pipeline stage; None is the fullest."""
 
     @field_validator("overrides")
     @classmethod
@@ -90,6 +98,13 @@ class Measurement(Spec):
             if "=" not in part:
                 raise ValueError(f"{part!r} must be path=value")
         return text
+
+    @field_validator("memory_figure", "memory_stage")
+    @classmethod
+    def _of_memory(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if value and info.data.get("metric", "peak_memory") != "peak_memory":
+            raise ValueError("belongs to peak_memory alone; leave it empty")
+        return value
 
     @field_validator("unit")
     @classmethod

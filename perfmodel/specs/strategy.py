@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field
 
 from perfmodel.origin import Fraction, Integer, KeepOrigin, Text
+from perfmodel.specs.allocation import USUAL, Allocation
 from perfmodel.specs.common import Group
 from perfmodel.specs.sharding import Sharding, Zero, sharding_of
 from perfmodel.units import Bytes, BytesPerSecond, Seconds
@@ -91,6 +92,8 @@ class Strategy(Spec):
 
     framework: Framework | None = None
     """None leaves the host out, and makes a prediction less sure."""
+    allocation: Allocation | None = None
+    """What the software allocates beside states and activations; None is that of Megatron-Core, without a workspace."""
 
     devices: Degree | None = None
     """Devices of the job; default tp x pp x cp x dp."""
@@ -198,8 +201,10 @@ class Strategy(Spec):
         if self.modules and self.recompute == "full":
             message = "full recomputes all of each layer already; leave it out, or take recompute none"
             yield Fault("recompute_modules", message, self.recompute_modules)
-        if self.framework and self.framework.source not in self.sources:
-            yield Fault("framework.source", f"{self.framework.source!r} is no key of 'sources'", self.framework.source)
+        for name in ("framework", "allocation"):
+            group: Group | None = getattr(self, name)
+            if group and group.source not in self.sources:
+                yield Fault(f"{name}.source", f"{group.source!r} is no key of 'sources'", group.source)
         if self.sync != "all-reduce" and self.zero:
             yield Fault(
                 "zero", f"{self.sync} keeps whole replicas; leave zero at 0, or take sync all-reduce", self.zero
@@ -219,6 +224,11 @@ class Strategy(Spec):
     def modules(self) -> frozenset[str]:
         """Parts of each layer that are recomputed, beside those of `recompute`."""
         return frozenset(str(self.recompute_modules).split("+")) - {""}
+
+    @property
+    def allocates(self) -> Allocation:
+        """What the software allocates, or the usual."""
+        return self.allocation or USUAL
 
     @property
     def keeper(self) -> Servers:

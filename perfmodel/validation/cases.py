@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
 
 from perfmodel.errors import InputError, Problem
 from perfmodel.job import Job, load_job
@@ -16,7 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from perfmodel.specs.measurement import Row
+    from perfmodel.specs.measurement import Measurement, MemoryFigure, MemoryStage, Row
+    from perfmodel.units import Bytes
 
 State = Literal["counted", "repeated", "inconsistent", "inexpressible"]
 
@@ -32,6 +35,19 @@ METRICS: dict[str, Callable[[Prediction], float | None]] = {
     "peak_memory": lambda p: p.memory_peak,
 }
 """What a prediction says for each metric of the measurement CSV."""
+
+MEMORY: dict[MemoryFigure, Callable[[Prediction], Bytes]] = {
+    "states": lambda p: sum(p.footprint.classes[name] for name in ("weights", "gradients", "optimizer", "activations")),
+    "allocated": lambda p: p.footprint.total,
+    "reserved": lambda p: p.memory_reserved.typical,
+    "device": lambda p: p.memory_device.typical,
+}
+"""Figures of memory, by stage."""
+
+OF_STAGES: dict[MemoryStage, Callable[[Any], Any]] = {
+    "fullest": np.max, "first": lambda stages: stages[0], "last": lambda stages: stages[-1],
+}  # fmt: skip
+"""The device of a pipeline that was measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +151,7 @@ def unknown_names(rows: Sequence[Row], folder: Path) -> list[Problem]:
 
 def _outcome(row: Row, study: str, prediction: Prediction | None, state: State, reason: str = "") -> Outcome:
     m = row.measurement
-    predicted = METRICS[m.metric](prediction) if prediction else None
+    predicted = _predicted(m, prediction) if prediction else None
     if prediction and predicted is None:
         state, reason = "inexpressible", f"{prediction.workload.name} has no {METRIC_UNIT[m.metric]}"
     low, high = _interval(m.metric, predicted, prediction)
@@ -143,6 +159,16 @@ def _outcome(row: Row, study: str, prediction: Prediction | None, state: State, 
         m.id, study, m.workload, m.hardware, m.metric, m.split, m.measured, predicted, state, reason, low, high,
         prediction.step_time if prediction else None,
     )  # fmt: skip
+
+
+def _predicted(measurement: Measurement, prediction: Prediction) -> float | None:
+    """What the row measured, of memory the figure and the stage that it states."""
+    if measurement.metric == "peak_memory":
+        stages = np.broadcast_to(
+            MEMORY[measurement.memory_figure or "allocated"](prediction), int(prediction.layout.pp)
+        )
+        return float(OF_STAGES[measurement.memory_stage or "fullest"](stages))
+    return METRICS[measurement.metric](prediction)
 
 
 def _interval(metric: str, predicted: float | None, prediction: Prediction | None) -> tuple[float | None, float | None]:

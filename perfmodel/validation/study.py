@@ -21,7 +21,20 @@ if TYPE_CHECKING:
 
 CASES, SKIPPED, BUDGET = "cases.csv", "skipped.csv", "budget.yaml"
 """Files of a study."""
-OF_ONE_FIGURE = {"id", "source", "address", "table", "date", "metric", "value", "unit", "spread", "notes"}
+OF_ONE_FIGURE = {
+    "id",
+    "source",
+    "address",
+    "table",
+    "date",
+    "metric",
+    "value",
+    "unit",
+    "spread",
+    "notes",
+    "memory_figure",
+    "memory_stage",
+}
 """Columns in which rows of one configuration may differ."""
 
 

@@ -129,7 +129,10 @@ class TestPipeline:
 class TestMemory:
     @given(strategies(shard_group=None))
     def test_falls_with_the_stage_of_zero(self, job: dict[str, Any]) -> None:
-        peaks = [predicted({**job, "zero": zero}).memory_peak for zero in range(4)]
+        # of small models the buffers of what is gathered and scattered may outweigh what sharding saves
+        classes = ("weights", "gradients", "optimizer")
+        footprints = [predicted({**job, "zero": zero}).footprint.classes for zero in range(4)]
+        peaks = [float(np.max(sum(made[name] for name in classes))) for made in footprints]
         assert peaks == sorted(peaks, reverse=True)
         shares = predicted({**job, "zero": 3}).footprint
         whole = predicted({**job, "zero": 0}).footprint

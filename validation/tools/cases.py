@@ -11,7 +11,7 @@ import csv
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Literal
 
-from perfmodel.specs.measurement import Metric  # noqa: TC001 - dataclasses read it
+from perfmodel.specs.measurement import MemoryFigure, MemoryStage, Metric  # noqa: TC001 - dataclasses read it
 from validation.tools.machines import UnknownMachine, machine
 
 if TYPE_CHECKING:
@@ -67,6 +67,10 @@ class Case:
     """Relative, where the source measured more than once."""
     split: Literal["calibration", "test"]
     notes: str = ""
+    memory_figure: MemoryFigure | None = None
+    """What the source measured, of peak_memory."""
+    memory_stage: MemoryStage | None = None
+    """The device of which stage it measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +83,8 @@ class Skipped:
 
 COLUMNS = tuple(f.name for f in fields(Case))
 """The header of the measurement CSV."""
+OF_MEMORY = frozenset({"memory_figure", "memory_stage"})
+"""Columns that a table without memory leaves out."""
 
 
 def write(results: Iterable[Case | Skipped], path: Path) -> tuple[int, int]:
@@ -91,7 +97,8 @@ def write(results: Iterable[Case | Skipped], path: Path) -> tuple[int, int]:
         else:
             skipped.append(result)
     _refuse_twins([case.id for case in cases])
-    _table(path, COLUMNS, ([_text(getattr(case, name)) for name in COLUMNS] for case in cases))
+    columns = [name for name in COLUMNS if name not in OF_MEMORY or any(getattr(case, name) for case in cases)]
+    _table(path, columns, ([_text(getattr(case, name)) for name in columns] for case in cases))
     _table(path.with_name("skipped.csv"), ("id", "reason"), ([row.id, row.reason] for row in skipped))
     return len(cases), len(skipped)
 

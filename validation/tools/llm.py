@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from perfmodel.library import find
 from validation.tools.cases import Case, Skipped, UnknownMachine, machine
+from validation.tools.corrections import CORRECTIONS, MEMORY
 from validation.tools.experts import is_mixture, mixture_workload, routing_overrides, small_mixture
 from validation.tools.fabric import fabric_overrides
 from validation.tools.shapes import Shape, named
@@ -40,11 +41,13 @@ FRAMEWORKS: tuple[tuple[str, str], ...] = (
     (r"CI golden", "megatron-core-ci"),
     (r"Megatron-Core|Megatron-Kwai|FlagScale|Primus|Megatron-LM [0-9a-f]{7}", "megatron-core"),
     (r"llm-foundry", "llm-foundry-fsdp"),
+    (r"KempnerForge", "kempnerforge"),
     (r"torchtitan|FSDP2", "torchtitan-fsdp2"),
     (r"FSDP|lit-gpt|LitGPT", "fsdp"),
     (r"MaxText|Pax", "maxtext-fsdp"),
     (r"nanotron", "nanotron"),
-    (r"flash-attention training|GPT-NeoX|DeepSpeed|PaddlePaddle", "data-parallel"),
+    (r"PaddlePaddle", "paddlepaddle-hybrid"),
+    (r"flash-attention training|GPT-NeoX|DeepSpeed", "data-parallel"),
 )
 """Which preset a framework's name means; the first that is found in it."""
 
@@ -80,6 +83,7 @@ NOTED: tuple[tuple[str, dict[str, Value]], ...] = (
     (r"overlap-grad-reduce", {"strategy.gradient_overlap": "backward"}),
     (r"async ?TP", {"strategy.tensor_overlap": "backward"}),
     (r"(?<!un)tied embeddings(?!\?)", {"workload.model.tied": True}),
+    (r"cross_entropy_loss_fusion", {"strategy.allocation.logit_copies": 2}),
 )
 """What notes say of a run beyond its columns."""
 
@@ -110,6 +114,9 @@ OFFLOADED = r"offload\w* ratio alpha=0?\.0*[1-9]|offloaded to host|CPU offload: 
 
 DEEP = 3
 """Layers of a chunk from which on DeepSeek's recipes leave out those of the last alone: Et*4|(t*4|)*14tmL."""
+
+BINARY = frozenset({"kempnerforge", "nanotron"})
+"""Sources whose "GB" is 1024^3 by their code (KempnerForge, metrics/memory.py; nanotron's log: "Mem Res (GB)")."""
 
 MANY = 10
 """Rows of a source from which on what all notes say is not repeated."""
@@ -181,6 +188,7 @@ def rows(raw: Iterator[dict[str, str]]) -> Iterator[Case | Skipped]:
     for line in lines:
         count[line.study] += 1
         stem = f"{line.study}-{count[line.study]:03d}"
+        line = Line({**line.cells, **CORRECTIONS.get(stem, ({}, ""))[0]})  # noqa: PLW2901 - the row as its source has it
         try:
             yield from _cases(line, stem, common[line.study])
         except (Unusable, UnknownMachine) as reason:
@@ -244,14 +252,28 @@ def _cases(line: Line, stem: str, common: set[str]) -> Iterator[Case]:
             seq_len=line.needed("seq_len", "sequence length"),
             precision=precision,
             recompute=recompute,
-            attention=_attention(line.text("attention_impl"), line.strategy),
+            attention=_attention(line.text("attention_impl") or _local(line), line.strategy),
             overrides=overrides,
             metric=metric,
             value=value,
             unit=unit,
             split=cast("Literal['calibration', 'test']", line.text("split")),
             notes="" if position else notes,
+            **_memory(line, metric),
         )
+
+
+def _memory(line: Line, metric: Metric) -> dict[str, Any]:
+    """What the source's memory is, where it is not what tensors take on the fullest stage."""
+    if metric != "peak_memory":
+        return {}
+    figure, stage = MEMORY.get(line.study, ("", ""))
+    return {"memory_figure": figure or None, "memory_stage": stage or None}
+
+
+def _local(line: Line) -> str:
+    """Tests of Megatron-LM without Transformer Engine in their names set --transformer-impl local, which has no fused attention."""
+    return "unfused (local)" if line.notes(r"test case gpt/gpt3_mcore_tp") else ""
 
 
 def _chunks(line: Line) -> int | None:
@@ -500,7 +522,7 @@ def _metrics(line: Line) -> Iterator[tuple[Metric, str, str]]:
         if column == "tflops_per_device" and line.text("tflops_convention") == "hardware":
             yield "hardware_flops_per_device_per_second", value, unit
         elif column == "memory_gb_per_device":
-            yield metric, value, "GiB" if line.notes(r"GiB|MiB/1024|/ ?2\^30") else unit
+            yield metric, value, "GiB" if line.notes(r"GiB|MiB/1024|/ ?2\^30") or line.study in BINARY else unit
         else:
             yield metric, value, unit
 
