@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from perfmodel.variation.idle import Idle
     from perfmodel.variation.mitigation import Plan
     from perfmodel.variation.simulate import Drawn, Simulation
-    from perfmodel.variation.varied import Varied, Waiting
+    from perfmodel.variation.varied import Sequences, Varied, Waiting
 
 DAY = 86400.0
 SAME = 1e-8
@@ -27,6 +27,8 @@ SAME = 1e-8
 def variation_record(prediction: Varied) -> dict[str, Any]:
     """What a prediction says of delays and failures, in SI units; only the sections that were asked for."""
     made: dict[str, Any] = {}
+    if prediction.sequences is not None:
+        made["lengths"] = _sequences_record(prediction.sequences)
     if prediction.waiting is not None:
         waiting = prediction.waiting
         made["stragglers"] = {
@@ -45,6 +47,8 @@ def variation_record(prediction: Varied) -> dict[str, Any]:
 
 def variation_sections(prediction: Varied) -> Iterator[Section]:
     """The same as tables."""
+    if prediction.sequences is not None:
+        yield Section(f"Sequences: {prediction.sequences.name}", ("", ""), tuple(_sequences(prediction.sequences)))
     if prediction.waiting is not None:
         yield Section(
             f"Stragglers: {prediction.waiting.name}", ("", ""), tuple(_waiting(prediction, prediction.waiting))
@@ -56,6 +60,37 @@ def variation_sections(prediction: Varied) -> Iterator[Section]:
         title = f"Simulated: {count(prediction.simulation.steps)} draws, seed {prediction.simulation.seed}"
         header = ("", "simulated", "standard error", "closed form", "apart by")
         yield Section(title, header, tuple(_simulated(prediction, prediction.simulation)), frozenset({1, 2, 3, 4}))
+
+
+def _sequences_record(given: Sequences) -> dict[str, Any]:
+    deal = given.deal
+    return {
+        "name": given.name, "rows": deal.rows, "assignment": deal.assignment, "context": "by-length" if deal.by_length else "shared",
+        "mean": deal.lengths.mean, "longest": float(deal.lengths.values[-1]), "sequences_per_step": deal.sequences,
+        "padding": given.padding, "padding_time": given.padding_time, "slowest_factor": given.slowest,
+        "waiting_time": given.waiting_time, "step_time": given.step_time, "drawn": not deal.has_formula,
+    }  # fmt: skip
+
+
+ROWS = {
+    "sequence": "padded to the sequence length of the workload",
+    "longest": "padded to the longest of its microbatch",
+    "packed": "several sequences in a row, which attention keeps apart",
+}
+DEALT = {"in-turn": "as they come", "balanced": "by their work, the most first, to the rank with least"}
+
+
+def _sequences(given: Sequences) -> Iterator[tuple[str, str]]:
+    deal = given.deal
+    yield "lengths", f"{count(deal.lengths.mean)} tokens on average, up to {count(deal.lengths.values[-1])}"
+    yield "rows", ROWS[deal.rows]
+    yield "ranks get them", DEALT[deal.assignment]
+    if deal.by_length:
+        yield "context", "each sequence has as many context parallel ranks as it needs"
+    yield "sequences", f"{deal.sequences:,.6g} in a step"
+    yield "padding", f"{share(given.padding)} of the tokens, {quantity(given.padding_time, 's')}"
+    how = "" if deal.has_formula else " (mean of drawn steps)"
+    yield "last rank", f"{given.slowest:.4g} x the average, {quantity(given.waiting_time, 's')} of waiting{how}"
 
 
 def _waiting(prediction: Varied, waiting: Waiting) -> Iterator[tuple[str, str]]:
@@ -112,6 +147,9 @@ def _simulated(prediction: Varied, simulation: Simulation) -> Iterator[tuple[str
         apart = difference / drawn.error if difference > SAME * closed and drawn.error > 0 else 0.0
         return name, shown(drawn.mean), shown(drawn.error), shown(closed), f"{apart:.1f} errors"
 
+    if simulation.sequences is not None and prediction.sequences is not None:
+        closed = prediction.sequences.step_time
+        yield row("sequences", simulation.sequences, closed, lambda value: quantity(value, "s"))
     if simulation.step_time is not None:
         yield row("step", simulation.step_time, prediction.step_time, lambda value: quantity(value, "s"))
     if simulation.stretch is not None and prediction.reliability is not None:

@@ -1,4 +1,4 @@
-"""What differs from step to step and from device to device: slow devices and messages, failures."""
+"""What differs from step to step and from device to device: slow devices and messages, failures, lengths of sequences."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pydantic import Field
 from perfmodel.origin import Fraction, Integer, KeepOrigin
 from perfmodel.specs.common import Group, Share, Size, SpecFile
 from perfmodel.specs.failures import Failures, failure_faults
+from perfmodel.specs.lengths import SUM_ERROR, UnequalSequences, length_faults
 from perfmodel.yamlfile import Fault, Spec
 
 if TYPE_CHECKING:
@@ -19,9 +20,6 @@ NotNegative = Annotated[Fraction, Field(ge=0)]
 Probability = Annotated[Fraction, Field(ge=0, le=1)]
 Owner = Annotated[Literal["device", "node", "step"], KeepOrigin]
 Lasting = Annotated[Literal["step", "pass"], KeepOrigin]
-SUM_ERROR = 1e-6
-"""By which shares that are written with few digits may miss one."""
-
 LEAST_TAIL = 3
 """Of a Pareto distribution, for its third moment to be finite."""
 
@@ -207,16 +205,17 @@ class Stragglers(Group):
 
 
 class Variation(SpecFile):
-    """Stragglers, failures, or both."""
+    """Stragglers, failures, sequences of several lengths, or several of these."""
 
     stragglers: Stragglers | None = None
     failures: Failures | None = None
+    lengths: UnequalSequences | None = None
 
     def faults(self) -> Iterator[Fault]:
         """Also: histograms that do not add up, mitigations that contradict themselves, failures of nothing."""
         yield from super().faults()
-        if not (self.stragglers or self.failures):
-            yield Fault("", "needs a section 'stragglers' or 'failures'")
+        if not (self.stragglers or self.failures or self.lengths):
+            yield Fault("", "needs a section 'stragglers', 'failures' or 'lengths'")
         if self.stragglers:
             for phase in ("compute", "communication"):
                 for index, part in enumerate(getattr(self.stragglers, phase)):
@@ -226,6 +225,8 @@ class Variation(SpecFile):
             yield from _mitigation_faults(self.stragglers.mitigation)
         if self.failures:
             yield from failure_faults(self.failures)
+        if self.lengths:
+            yield from length_faults(self.lengths)
 
 
 def _part_faults(part: Part, path: str) -> Iterator[Fault]:

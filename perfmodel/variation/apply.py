@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -11,18 +11,19 @@ import numpy as np
 from perfmodel.errors import InputError, Place, Problem
 from perfmodel.formulas.mitigation import straggler_delay
 from perfmodel.origin import place_of
-from perfmodel.prediction import Prediction
 from perfmodel.timeline import Part, Repeat, Serial, duration, term
 from perfmodel.variation.balance import slowdown
 from perfmodel.variation.failures import reliability
 from perfmodel.variation.mitigation import Plan, plans
 from perfmodel.variation.reweigh import Base, base_of, loaded, slowed
-from perfmodel.variation.simulate import Job, Simulation, simulate
+from perfmodel.variation.simulate import Job, Simulation, drawn, simulate
 from perfmodel.variation.slowest import Phase, Shape
 from perfmodel.variation.tables import LOGITS, Table
-from perfmodel.variation.varied import Varied, Waiting
+from perfmodel.variation.unequal import drawn_with_lengths, with_lengths
+from perfmodel.variation.varied import Varied, Waiting, varied
 
 if TYPE_CHECKING:
+    from perfmodel.prediction import Prediction
     from perfmodel.specs import Variation
     from perfmodel.specs.variation import Stragglers
 
@@ -41,14 +42,15 @@ class _Outcome:
 
 def vary(
     prediction: Prediction, stragglers: Variation | None = None, failures: Variation | None = None,
-    *, steps: int = 0, seed: int = 0,
+    *, lengths: Variation | None = None, steps: int = 0, seed: int = 0,
 ) -> Varied:  # fmt: skip
-    """The prediction with delays and failures.
+    """The prediction with unequal sequences, delays and failures.
 
     Args:
-        prediction: of a step without either.
+        prediction: of a step without any of them.
         stragglers: a file with a section of this name.
-        failures: likewise; both may be one file.
+        failures: likewise; all may be one file.
+        lengths: likewise, of sequences.
         steps: to simulate beside the closed forms; 0 simulates none.
         seed: of the simulation.
 
@@ -56,20 +58,21 @@ def vary(
     """
     problems = [
         Problem(Place(f"--{name}"), str(file.name), f"has no section '{name}'")
-        for name, file in (("stragglers", stragglers), ("failures", failures))
+        for name, file in (("stragglers", stragglers), ("failures", failures), ("lengths", lengths))
         if file is not None and getattr(file, name) is None
     ]
     if problems:
         raise InputError(problems)
-    own = {field.name: getattr(prediction, field.name) for field in fields(Prediction)}
-    made = Varied(**own)
-    section = stragglers.stragglers if stragglers else None
+    made = varied(prediction)
+    if lengths is not None and lengths.lengths is not None:
+        made = with_lengths(made, lengths.lengths, str(lengths.name))
+    undelayed, section = made, stragglers.stragglers if stragglers else None
     if section is not None:
         made = _delayed(made, section, str(stragglers.name))  # type: ignore[union-attr]
     if failures is not None and failures.failures is not None:
         made = replace(made, reliability=reliability(made, failures.failures, str(failures.name)))
     if steps:
-        made = replace(made, simulation=_simulated(prediction, made, section, steps, seed))
+        made = replace(made, simulation=_simulated(undelayed, made, section, steps, seed))
     return made
 
 
@@ -88,7 +91,10 @@ def _simulated(prediction: Prediction, made: Varied, section: Stragglers | None,
             )
             for plan, share in made.waiting.plans
         ]
-    return simulate(jobs, made.reliability, steps=steps, seed=seed)
+    simulated = simulate(jobs, made.reliability, steps=steps, seed=seed)
+    if made.sequences is None:
+        return simulated
+    return replace(simulated, sequences=drawn(drawn_with_lengths(made, steps, np.random.default_rng(seed))))
 
 
 def shape_of(prediction: Prediction) -> Shape:

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
+_ROUNDING = 1e-12
+"""Relative, of a quotient that is meant to be whole."""
+
 
 @dataclass(frozen=True, slots=True)
 class Packed:
@@ -108,5 +111,6 @@ def context_degrees(lengths: Sequence[float] | Array, capacity: float) -> Array:
     >>> context_degrees([100, 4096, 9000], 4096).tolist()
     [1.0, 1.0, 3.0]
     """
-    degrees: Array = np.maximum(np.ceil(np.asarray(lengths, dtype=float) / capacity), 1.0)
+    whole = np.ceil(np.asarray(lengths, dtype=float) / capacity * (1 - _ROUNDING))
+    degrees: Array = np.maximum(whole, 1.0)
     return degrees

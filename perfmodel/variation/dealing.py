@@ -1,0 +1,178 @@
+"""Sequences of several lengths dealt to ranks: how long the last of them works, by a formula or by drawing steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from perfmodel.specs.variation import Empirical
+from perfmodel.variation.factors import factor
+from perfmodel.variation.lengths import Lengths
+from perfmodel.variation.packing import balanced, in_turn, pack
+from perfmodel.variation.slowest import averaged
+from perfmodel.variation.tables import Table
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
+    from numpy.typing import NDArray
+
+    from perfmodel.variation.packing import Packed
+    from perfmodel.variation.sorts import Sorts
+
+    Array = NDArray[np.float64]
+
+SEED = (2026, 7)
+"""Of the draws that stand where there is no formula: the same for every prediction, and others than those of --simulate."""
+DRAWN = 200_000
+"""Sequences that those draw in all; steps of many sequences vary little."""
+STEPS = (8, 400)
+"""Fewest and most steps that they draw."""
+PACKED = (2_000, 20_000)
+"""Sequences that are packed together, fewest and most."""
+
+
+@dataclass(frozen=True)
+class Deal:
+    """Who gets which sequences in a step."""
+
+    lengths: Lengths
+    sorts: Sorts
+    """What sequences of each length cost."""
+    rows: str
+    assignment: str
+    row: float
+    """Tokens of a packed row, or of a row that is padded to the sequence length."""
+    ranks: int
+    """That wait for one another, each with microbatches of its own: replicas, or, where a sequence has its own degree, their ranks."""
+    stages: int
+    microbatch: int
+    microbatches: int
+    """Of a step over all ranks."""
+    by_length: bool
+
+    @cached_property
+    def padded(self) -> Lengths:
+        """Tokens of a row, of sequences that have one each."""
+        if self.rows == "sequence":
+            return Lengths.histogram([self.row], [1.0])
+        if self.assignment == "balanced" and self.microbatch > 1:
+            random = np.random.default_rng(SEED)
+            return Lengths.of(np.concatenate([self._grouped(random) for _ in range(self._steps)]))
+        return self.lengths.longest_of(self.microbatch)
+
+    @cached_property
+    def packed(self) -> Packed:
+        """Many rows with several sequences each."""
+        return self._packed(np.random.default_rng(SEED))
+
+    def _packed(self, random: Generator) -> Packed:
+        count = np.clip(self.microbatches * self.microbatch * self.row / self.lengths.mean, *PACKED)
+        return pack(self.lengths.draw(int(count), random), self.row)
+
+    @cached_property
+    def shares(self) -> Array:
+        """Of the microbatches, of each sort: of the sequences, or, in packed rows, of their tokens."""
+        weights = self.lengths.values if self.rows == "packed" else 1.0
+        return self.sorts.shares(self.lengths.values, self.lengths.shares * weights)
+
+    @property
+    def filled(self) -> float:
+        """Share of the tokens of packed rows that are real; rows of one sequence are priced without their padding."""
+        return 1 - self.packed.padding_share if self.rows == "packed" else 1.0
+
+    @property
+    def padding_share(self) -> float:
+        """Of all computed tokens."""
+        return 1 - self.filled if self.rows == "packed" else max(1 - self.lengths.mean / self.padded.mean, 0.0)
+
+    @property
+    def sequences(self) -> float:
+        """Of a step."""
+        rows = self.microbatches * self.microbatch
+        return rows * self.filled * self.row / self.lengths.mean if self.rows == "packed" else float(rows)
+
+    @property
+    def has_formula(self) -> bool:
+        """Whether ranks are sums of independent microbatches, without a pipeline that the longest of them holds up."""
+        return self.rows != "packed" and self.assignment == "in-turn" and self.stages == 1 and not self.by_length
+
+    def expected(self, working: float, bubble: float) -> float:
+        """Seconds until the last rank has done its microbatches.
+
+        Args:
+            working: of an average rank.
+            bubble: in which its pipeline fills and drains.
+        """
+        if self.rows == "sequence" or (self.ranks == 1 and self.has_formula):
+            return working + bubble
+        if self.has_formula:
+            costs, shares = self.sorts.cost(self.padded.values), self.padded.shares
+            table = Table.of(factor(_empirical(costs / (costs @ shares), shares)))
+            return working * averaged(table, self.microbatches / self.ranks).largest(self.ranks).mean + bubble
+        return float(self.draw(working, bubble, self._steps, np.random.default_rng(SEED)).mean())
+
+    @property
+    def _steps(self) -> int:
+        return int(np.clip(DRAWN // (self.microbatches * self.microbatch), *STEPS))
+
+    def draw(self, working: float, bubble: float, steps: int, random: Generator) -> Array:
+        """Seconds of so many steps; a pipeline is held up by the longest of its microbatches each time it fills and drains.
+
+        That is exact for passes in the order of GPipe on equal stages (a permutation flow shop), and near for others.
+        """
+        rows = self._row_costs(self._packed(random)) if self.rows == "packed" else None
+        whole, each = self._expected_costs()
+
+        def step() -> float:
+            costs = self._costs(random, rows)
+            deal = balanced if self.assignment == "balanced" else lambda costs, ranks: in_turn(len(costs), ranks)
+            loads = (costs[own] for own in deal(costs, self.ranks) if own)
+            return max(working * float(load.sum()) / whole + bubble * float(load.max()) / each for load in loads)
+
+        return np.array([step() for _ in range(steps)])
+
+    def _expected_costs(self) -> tuple[float, float]:
+        """Seconds of all that a rank gets, and of one microbatch on a rank."""
+        if self.rows == "packed":
+            each = float(self._row_costs(self.packed).mean())
+            return self.microbatches / self.ranks * each, each
+        costs, shares = self.sorts.cost(self.padded.values), self.padded.shares
+        pieces = self._pieces(self.padded.values)
+        whole = float(costs * pieces @ shares)
+        return self.microbatches / self.ranks * whole, whole / float(pieces @ shares)
+
+    def _pieces(self, lengths: Array) -> Array:
+        """Ranks that a microbatch is divided among, each a load of its own."""
+        return self.sorts.degrees(lengths) if self.by_length else np.ones(len(lengths))
+
+    def _costs(self, random: Generator, rows: Array | None) -> Array:
+        """Seconds of the microbatches of one step, once for each of the ranks that share one."""
+        if rows is not None:
+            drawn: Array = random.choice(rows, (self.microbatches, self.microbatch)).mean(axis=1)
+            return drawn
+        lengths = self._grouped(random)
+        return np.repeat(self.sorts.cost(lengths), self._pieces(lengths).astype(int))
+
+    def _grouped(self, random: Generator) -> Array:
+        """Tokens of the rows of each microbatch of one step; like lengths together where the work is balanced."""
+        drawn = self.lengths.draw(self.microbatches * self.microbatch, random)
+        if self.assignment == "balanced":
+            drawn = np.sort(drawn)
+        longest: Array = drawn.reshape(self.microbatches, self.microbatch).max(axis=1)
+        return longest
+
+    def _row_costs(self, packed: Packed) -> Array:
+        """Seconds of a microbatch of such rows: each sequence by its share of the row, the rest as padding."""
+        made = []
+        for row in packed.rows:
+            lengths = np.array(row)
+            made.append(float(self.sorts.cost(lengths) @ lengths + self.sorts.padding_cost * (self.row - lengths.sum())))
+        return np.array(made) / self.row
+
+
+def _empirical(factors: Array, shares: Array) -> Empirical:
+    kept = shares > 0
+    return Empirical(kind="empirical", factors=tuple(factors[kept].tolist()), shares=tuple(shares[kept].tolist()))
