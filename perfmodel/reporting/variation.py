@@ -68,7 +68,7 @@ def _sequences_record(given: Sequences) -> dict[str, Any]:
         "name": given.name, "rows": deal.rows, "assignment": deal.assignment, "context": "by-length" if deal.by_length else "shared",
         "mean": deal.lengths.mean, "longest": float(deal.lengths.values[-1]), "sequences_per_step": deal.sequences,
         "padding": given.padding, "padding_time": given.padding_time, "slowest_factor": given.slowest,
-        "waiting_time": given.waiting_time, "step_time": given.step_time, "drawn": not deal.has_formula,
+        "waiting_time": given.waiting_time, "step_time": given.step_time, "error": given.error,
     }  # fmt: skip
 
 
@@ -142,14 +142,16 @@ def _reliability(r: Reliability) -> Iterator[tuple[str, str]]:
 
 
 def _simulated(prediction: Varied, simulation: Simulation) -> Iterator[tuple[str, ...]]:
-    def row(name: str, drawn: Drawn, closed: float, shown: Any) -> tuple[str, ...]:
-        difference = abs(drawn.mean - closed)
-        apart = difference / drawn.error if difference > SAME * closed and drawn.error > 0 else 0.0
+    def row(name: str, drawn: Drawn, closed: float, shown: Any, own_error: float = 0.0) -> tuple[str, ...]:
+        difference, error = abs(drawn.mean - closed), math.hypot(drawn.error, own_error)
+        apart = difference / error if difference > SAME * closed and error > 0 else 0.0
         return name, shown(drawn.mean), shown(drawn.error), shown(closed), f"{apart:.1f} errors"
 
     if simulation.sequences is not None and prediction.sequences is not None:
-        closed = prediction.sequences.step_time
-        yield row("sequences", simulation.sequences, closed, lambda value: quantity(value, "s"))
+        given = prediction.sequences
+        yield row(
+            "sequences", simulation.sequences, given.step_time, lambda value: quantity(value, "s"), given.error
+        )
     if simulation.step_time is not None:
         yield row("step", simulation.step_time, prediction.step_time, lambda value: quantity(value, "s"))
     if simulation.stretch is not None and prediction.reliability is not None:

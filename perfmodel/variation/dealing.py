@@ -12,6 +12,7 @@ from perfmodel.specs.variation import Empirical
 from perfmodel.variation.factors import factor
 from perfmodel.variation.lengths import Lengths
 from perfmodel.variation.packing import balanced, in_turn, pack
+from perfmodel.variation.simulate import drawn
 from perfmodel.variation.slowest import averaged
 from perfmodel.variation.tables import Table
 
@@ -30,7 +31,7 @@ DRAWN = 200_000
 """Sequences that those draw in all; steps of many sequences vary little."""
 STEPS = (8, 400)
 """Fewest and most steps that they draw."""
-PACKED = (2_000, 20_000)
+PACKED = (1_000, 10_000)
 """Sequences that are packed together, fewest and most."""
 
 
@@ -99,20 +100,21 @@ class Deal:
         """Whether ranks are sums of independent microbatches, without a pipeline that the longest of them holds up."""
         return self.rows != "packed" and self.assignment == "in-turn" and self.stages == 1 and not self.by_length
 
-    def expected(self, working: float, bubble: float) -> float:
-        """Seconds until the last rank has done its microbatches.
+    def expected(self, working: float, bubble: float) -> tuple[float, float]:
+        """Seconds until the last rank has done its microbatches, and the standard error where that is a mean of draws.
 
         Args:
             working: of an average rank.
             bubble: in which its pipeline fills and drains.
         """
         if self.rows == "sequence" or (self.ranks == 1 and self.has_formula):
-            return working + bubble
+            return working + bubble, 0.0
         if self.has_formula:
             costs, shares = self.sorts.cost(self.padded.values), self.padded.shares
             table = Table.of(factor(_empirical(costs / (costs @ shares), shares)))
-            return working * averaged(table, self.microbatches / self.ranks).largest(self.ranks).mean + bubble
-        return float(self.draw(working, bubble, self._steps, np.random.default_rng(SEED)).mean())
+            return working * averaged(table, self.microbatches / self.ranks).largest(self.ranks).mean + bubble, 0.0
+        made = drawn(self.draw(working, bubble, self._steps, np.random.default_rng(SEED)))
+        return made.mean, made.error
 
     @property
     def _steps(self) -> int:
@@ -123,21 +125,21 @@ class Deal:
 
         That is exact for passes in the order of GPipe on equal stages (a permutation flow shop), and near for others.
         """
-        rows = self._row_costs(self._packed(random)) if self.rows == "packed" else None
-        whole, each = self._expected_costs()
+        whole, each = self._expected_costs
 
         def step() -> float:
-            costs = self._costs(random, rows)
-            deal = balanced if self.assignment == "balanced" else lambda costs, ranks: in_turn(len(costs), ranks)
-            loads = (costs[own] for own in deal(costs, self.ranks) if own)
+            costs = self._costs(random)
+            chosen = balanced(costs, self.ranks) if self.assignment == "balanced" else in_turn(len(costs), self.ranks)
+            loads = (costs[own] for own in chosen if own)
             return max(working * float(load.sum()) / whole + bubble * float(load.max()) / each for load in loads)
 
         return np.array([step() for _ in range(steps)])
 
+    @cached_property
     def _expected_costs(self) -> tuple[float, float]:
         """Seconds of all that a rank gets, and of one microbatch on a rank."""
         if self.rows == "packed":
-            each = float(self._row_costs(self.packed).mean())
+            each = float(self.filled * self.shares @ self.sorts.costs + (1 - self.filled) * self.sorts.costs[0])
             return self.microbatches / self.ranks * each, each
         costs, shares = self.sorts.cost(self.padded.values), self.padded.shares
         pieces = self._pieces(self.padded.values)
@@ -148,29 +150,31 @@ class Deal:
         """Ranks that a microbatch is divided among, each a load of its own."""
         return self.sorts.degrees(lengths) if self.by_length else np.ones(len(lengths))
 
-    def _costs(self, random: Generator, rows: Array | None) -> Array:
+    def _costs(self, random: Generator) -> Array:
         """Seconds of the microbatches of one step, once for each of the ranks that share one."""
-        if rows is not None:
-            drawn: Array = random.choice(rows, (self.microbatches, self.microbatch)).mean(axis=1)
-            return drawn
+        if self.rows == "packed":
+            rows = self._row_costs(self._packed(random))
+            made: Array = random.choice(rows, (self.microbatches, self.microbatch)).mean(axis=1)
+            return made
         lengths = self._grouped(random)
         return np.repeat(self.sorts.cost(lengths), self._pieces(lengths).astype(int))
 
     def _grouped(self, random: Generator) -> Array:
         """Tokens of the rows of each microbatch of one step; like lengths together where the work is balanced."""
-        drawn = self.lengths.draw(self.microbatches * self.microbatch, random)
+        if self.rows == "sequence":
+            return np.full(self.microbatches, self.row)
+        lengths = self.lengths.draw(self.microbatches * self.microbatch, random)
         if self.assignment == "balanced":
-            drawn = np.sort(drawn)
-        longest: Array = drawn.reshape(self.microbatches, self.microbatch).max(axis=1)
+            lengths = np.sort(lengths)
+        longest: Array = lengths.reshape(self.microbatches, self.microbatch).max(axis=1)
         return longest
 
     def _row_costs(self, packed: Packed) -> Array:
-        """Seconds of a microbatch of such rows: each sequence by its share of the row, the rest as padding."""
-        made = []
-        for row in packed.rows:
-            lengths = np.array(row)
-            made.append(float(self.sorts.cost(lengths) @ lengths + self.sorts.padding_cost * (self.row - lengths.sum())))
-        return np.array(made) / self.row
+        """Seconds of a microbatch of such rows: each sequence by its share of the row, padding as the shortest of them."""
+        lengths = np.concatenate([np.asarray(row) for row in packed.rows])
+        of_row = np.repeat(np.arange(len(packed.rows)), [len(row) for row in packed.rows])
+        beyond = (self.sorts.cost(lengths) - self.sorts.costs[0]) * lengths / self.row
+        return self.sorts.costs[0] + np.bincount(of_row, beyond, len(packed.rows))
 
 
 def _empirical(factors: Array, shares: Array) -> Empirical:

@@ -7,6 +7,7 @@ neighbours give every mean exactly as those lines do.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,7 +28,7 @@ WIDEST = 256.0
 """The longest over the shortest of them; below it everything grows with the length alone."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Sort:
     """Sequences of one length, and the step if the batch held no others."""
 
@@ -36,41 +37,42 @@ class Sort:
     """Context parallel ranks that share one."""
     made: Prediction
 
-    @property
+    @cached_property
     def cost(self) -> float:
         """Seconds that one microbatch keeps its ranks busy: kernels, and messages inside the replica."""
         base = base_of(self.made.tree)
         return (base.compute + base.inner) / float(self.made.layout.microbatches)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Sorts:
     """Priced lengths in rising order."""
 
     sorts: tuple[Sort, ...]
 
-    @property
+    @cached_property
     def lengths(self) -> Array:
         """Of each."""
         return np.array([sort.length for sort in self.sorts])
 
+    @cached_property
+    def costs(self) -> Array:
+        """Seconds of a microbatch of each on one of its ranks."""
+        return np.array([sort.cost for sort in self.sorts])
+
+    @cached_property
+    def _own_degrees(self) -> Array:
+        return np.array([sort.degree for sort in self.sorts])
+
     def cost(self, lengths: Array) -> Array:
         """Seconds of a microbatch on each of its ranks, by the length of its rows."""
-        worked = [sort.cost * sort.degree for sort in self.sorts]
-        made: Array = np.interp(lengths, self.lengths, worked) / self.degrees(lengths)
+        made: Array = np.interp(lengths, self.lengths, self.costs * self._own_degrees) / self.degrees(lengths)
         return made
 
-    @property
-    def padding_cost(self) -> float:
-        """Seconds of a packed microbatch without sequences: attention has the least to do where they are shortest."""
-        return self.sorts[0].cost
-
     def degrees(self, lengths: Array) -> Array:
-        """Context parallel ranks of each, over those of all."""
-        capacity = self.sorts[-1].length / self.sorts[-1].degree
-        if all(sort.degree == self.sorts[0].degree for sort in self.sorts):
-            return np.full(np.shape(lengths), self.sorts[0].degree)
-        return context_degrees(lengths, capacity)
+        """Context parallel ranks of each."""
+        own = self._own_degrees
+        return np.full(np.shape(lengths), own[0]) if np.all(own == own[0]) else context_degrees(lengths, self.lengths[-1] / own[-1])
 
     def shares(self, lengths: Array, weights: Array) -> Array:
         """How much of some lengths falls to each sort, between two of which a length is divided by its distance."""

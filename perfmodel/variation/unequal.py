@@ -49,11 +49,11 @@ def with_lengths(prediction: Varied, section: UnequalSequences, name: str) -> Va
         useful, padding = padded, replace(padding, time=0.0)
     base = base_of(padded)
     time = base.compute + base.inner + base.bubble
-    factor = deal.expected(base.compute + base.inner, base.bubble) / time
-    waiting = term("waiting for long sequences", straggler_delay, kind=IMBALANCE, time=time, factor=factor)
+    last, error = deal.expected(base.compute + base.inner, base.bubble)
+    waiting = term("waiting for long sequences", straggler_delay, kind=IMBALANCE, time=time, factor=last / time)
     terms = tuple(each for each in (padding, waiting) if each.time > 0)
     tree = Serial("step of unequal sequences", (useful, *terms)) if terms else useful
-    return replace(held, tree=tree, sequences=_outcome(deal, name, tree, padding, waiting, base))
+    return replace(held, tree=tree, sequences=_outcome(deal, name, tree, padding, waiting, base, error))
 
 
 def drawn_with_lengths(made: Varied, steps: int, random: Generator) -> Array:
@@ -115,8 +115,8 @@ def _trees(prediction: Varied, deal: Deal) -> tuple[Varied, Part, Part]:
             return longest, useful, padded
 
 
-def _outcome(deal: Deal, name: str, tree: Part, padding: Term, waiting: Term, base: Base) -> Sequences:
+def _outcome(deal: Deal, name: str, tree: Part, padding: Term, waiting: Term, base: Base, error: float) -> Sequences:
     return Sequences(
         name, deal, step_time=float(duration(tree)), padding=deal.padding_share, padding_time=float(padding.time),
-        slowest=float(waiting.inputs["factor"]), waiting_time=float(waiting.time), working=base.compute + base.inner, bubble=base.bubble,
+        slowest=float(waiting.inputs["factor"]), waiting_time=float(waiting.time), working=base.compute + base.inner, bubble=base.bubble, error=error,
     )  # fmt: skip

@@ -56,6 +56,8 @@ class Sequences:
     working: float
     """Seconds of an average rank, padding included."""
     bubble: float
+    error: float
+    """Standard error of the step, where the last rank is a mean of drawn steps; 0 of a formula."""
 
     def over_the_step(self, count: Callable[[Prediction], float]) -> float:
         """A number of a step, averaged over its sequences, padding left out."""
