@@ -55,7 +55,11 @@ LengthsName = Annotated[
 SimulatedSteps = Annotated[
     int,
     typer.Option(
-        "--simulate", metavar="N", min=0, max=10_000_000, help="Draw N steps to check --stragglers, --failures and --lengths."
+        "--simulate",
+        metavar="N",
+        min=0,
+        max=10_000_000,
+        help="Draw N steps to check --stragglers, --failures and --lengths.",
     ),
 ]
 SeedNumber = Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Of the random numbers of --simulate.")]

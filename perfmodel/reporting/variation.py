@@ -149,9 +149,7 @@ def _simulated(prediction: Varied, simulation: Simulation) -> Iterator[tuple[str
 
     if simulation.sequences is not None and prediction.sequences is not None:
         given = prediction.sequences
-        yield row(
-            "sequences", simulation.sequences, given.step_time, lambda value: quantity(value, "s"), given.error
-        )
+        yield row("sequences", simulation.sequences, given.step_time, lambda value: quantity(value, "s"), given.error)
     if simulation.step_time is not None:
         yield row("step", simulation.step_time, prediction.step_time, lambda value: quantity(value, "s"))
     if simulation.stretch is not None and prediction.reliability is not None:

@@ -37,6 +37,8 @@ class Times:
     """Whether a device computes nothing while it sends."""
     shared: float = 1.0
     """Share of the sum of their times that a forward and a backward pass take together."""
+    microbatches: Sequence[float] = ()
+    """Time of each microbatch over that of an average one; empty where all are alike."""
 
     def of(self, slot: Slot) -> float:
         """Seconds of a slot."""
@@ -45,13 +47,8 @@ class Times:
 
     def of_pass(self, each: Pass) -> float:
         """Seconds of a pass on its own."""
-        match each.kind:
-            case "forward":
-                return self.forward[each.position]
-            case "backward":
-                return self.backward[each.position]
-            case "weight":
-                return self.weight[each.position]
+        times: Sequence[float] = getattr(self, each.kind)
+        return times[each.position] * (self.microbatches[each.microbatch] if self.microbatches else 1.0)
 
 
 def is_joint(slot: Slot) -> bool:

@@ -41,7 +41,12 @@ def _assigned(text: str) -> dict[str, Any]:
     pairs = [pair.partition("=") for pair in text.removeprefix(LOGNORMAL).split(",")]
     wrong = ["".join(pair) for pair in pairs if not pair[1]]
     if wrong:
-        raise InputError([Problem(Place("--lengths"), part, "must be key=value, as in lognormal:median=500,sigma=0.8") for part in wrong])
+        raise InputError(
+            [
+                Problem(Place("--lengths"), part, "must be key=value, as in lognormal:median=500,sigma=0.8")
+                for part in wrong
+            ]
+        )
     given = {key.strip(): scalar(value.strip()) for key, _, value in pairs}
     policies = {key: given.pop(key) for key in list(given) if key in POLICIES}
     return {"distribution": {"kind": "lognormal", **given}, **policies}

@@ -174,7 +174,8 @@ class Deal:
         lengths = np.concatenate([np.asarray(row) for row in packed.rows])
         of_row = np.repeat(np.arange(len(packed.rows)), [len(row) for row in packed.rows])
         beyond = (self.sorts.cost(lengths) - self.sorts.costs[0]) * lengths / self.row
-        return self.sorts.costs[0] + np.bincount(of_row, beyond, len(packed.rows))
+        made: Array = self.sorts.costs[0] + np.bincount(of_row, beyond, len(packed.rows))
+        return made
 
 
 def _empirical(factors: Array, shares: Array) -> Empirical:

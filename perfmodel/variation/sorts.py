@@ -72,7 +72,11 @@ class Sorts:
     def degrees(self, lengths: Array) -> Array:
         """Context parallel ranks of each."""
         own = self._own_degrees
-        return np.full(np.shape(lengths), own[0]) if np.all(own == own[0]) else context_degrees(lengths, self.lengths[-1] / own[-1])
+        return (
+            np.full(np.shape(lengths), own[0])
+            if np.all(own == own[0])
+            else context_degrees(lengths, self.lengths[-1] / own[-1])
+        )
 
     def shares(self, lengths: Array, weights: Array) -> Array:
         """How much of some lengths falls to each sort, between two of which a length is divided by its distance."""
@@ -81,7 +85,8 @@ class Sorts:
             return np.array([weights.sum()])
         right = np.clip(np.searchsorted(known, lengths), 1, len(known) - 1)
         part = np.clip((lengths - known[right - 1]) / (known[right] - known[right - 1]), 0.0, 1.0)
-        made = np.bincount(right, weights * part, len(known)) + np.bincount(right - 1, weights * (1 - part), len(known))
+        made: Array = np.bincount(right, weights * part, len(known))
+        made += np.bincount(right - 1, weights * (1 - part), len(known))
         return made / weights.sum()
 
     def mixture(self, shares: Array) -> Part:
@@ -131,4 +136,3 @@ def at_length(prediction: Prediction, length: float, layout: object = None) -> P
     training = prediction.workload.training.model_copy(update={"sequence": length})
     workload = prediction.workload.model_copy(update={"training": training})
     return predict_layout(workload, prediction.hardware, prediction.strategy, layout or prediction.layout)  # type: ignore[arg-type]
-

@@ -78,11 +78,11 @@ def _check(prediction: Varied, section: UnequalSequences, lengths: Lengths, row:
     longest = float(lengths.values[-1])
     if longest > row:
         message = f"{longest:,.0f} tokens are more than the {row:,.0f} of a sequence of the workload; raise --seq, or cut them"
-        problems.append(
-            Problem(place_of(section.source, Place("--lengths")), "lengths.distribution", message)
-        )
+        problems.append(Problem(place_of(section.source, Place("--lengths")), "lengths.distribution", message))
     if section.rows == "packed" and prediction.strategy.attention == "unfused":
-        message = "unfused attention computes whole rows, other sequences included; take --attention flash, or other rows"
+        message = (
+            "unfused attention computes whole rows, other sequences included; take --attention flash, or other rows"
+        )
         problems.append(Problem(place_of(section.rows, Place("--lengths")), "lengths.rows", message))
     if problems:
         raise InputError(problems)

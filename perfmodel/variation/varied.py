@@ -62,8 +62,8 @@ class Sequences:
     def over_the_step(self, count: Callable[[Prediction], float]) -> float:
         """A number of a step, averaged over its sequences, padding left out."""
         deal = self.deal
-        each = (share * count(sort.made) for share, sort in zip(deal.shares.tolist(), deal.sorts.sorts, strict=True))
-        return deal.filled * sum(each)
+        each = [count(sort.made) for sort in deal.sorts.sorts]
+        return deal.filled * float(deal.shares @ each)
 
 
 @dataclass(frozen=True)
