@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfmodel.variation.packing import Packed
+    from perfmodel.variation.pipelined import Pipeline
     from perfmodel.variation.sorts import Sorts
 
     Array = NDArray[np.float64]
@@ -48,7 +49,8 @@ class Deal:
     """Tokens of a packed row, or of a row that is padded to the sequence length."""
     ranks: int
     """That wait for one another, each with microbatches of its own: replicas, or, where a sequence has its own degree, their ranks."""
-    stages: int
+    pipeline: Pipeline | None
+    """What each rank of them is, where it has stages."""
     microbatch: int
     microbatches: int
     """Of a step over all ranks."""
@@ -98,7 +100,7 @@ class Deal:
     @property
     def has_formula(self) -> bool:
         """Whether ranks are sums of independent microbatches, without a pipeline that the longest of them holds up."""
-        return self.rows != "packed" and self.assignment == "in-turn" and self.stages == 1 and not self.by_length
+        return self.rows != "packed" and self.assignment == "in-turn" and self.pipeline is None and not self.by_length
 
     def expected(self, working: float, bubble: float) -> tuple[float, float]:
         """Seconds until the last rank has done its microbatches, and the standard error where that is a mean of draws.
@@ -121,19 +123,25 @@ class Deal:
         return int(np.clip(DRAWN // (self.microbatches * self.microbatch), *STEPS))
 
     def draw(self, working: float, bubble: float, steps: int, random: Generator) -> Array:
-        """Seconds of so many steps; a pipeline is held up by the longest of its microbatches each time it fills and drains.
-
-        That is exact for passes in the order of GPipe on equal stages (a permutation flow shop), and near for others.
-        """
+        """Seconds of so many steps: of the rank that ends last, or of the pipeline, played pass by pass."""
         whole, each = self._expected_costs
+        if self.pipeline is None:
+            return working / whole * np.array([max(load.sum() for load in self._loads(random)) for _ in range(steps)])
+        held = max(DRAWN // (self.microbatches * self.microbatch), 1)
+        ends = [
+            self.pipeline.stretch(np.array([load for _ in range(some) for load in self._loads(random)]) / each)
+            for some in (min(held, steps - start) for start in range(0, steps, held))
+        ]
+        longest: Array = np.concatenate(ends).reshape(steps, self.ranks).max(axis=1)
+        return (working + bubble) * longest
 
-        def step() -> float:
-            costs = self._costs(random)
-            chosen = balanced(costs, self.ranks) if self.assignment == "balanced" else in_turn(len(costs), self.ranks)
-            loads = (costs[own] for own in chosen if own)
-            return max(working * float(load.sum()) / whole + bubble * float(load.max()) / each for load in loads)
-
-        return np.array([step() for _ in range(steps)])
+    def _loads(self, random: Generator) -> list[Array]:
+        """Seconds of the microbatches of each rank in one step; pipelines have as many each."""
+        costs = self._costs(random)
+        most = None if self.pipeline is None else self.pipeline.microbatches
+        even = in_turn(len(costs), self.ranks)
+        chosen = balanced(costs, self.ranks, most) if self.assignment == "balanced" else even
+        return [costs[own] for own in chosen if own]
 
     @cached_property
     def _expected_costs(self) -> tuple[float, float]:

@@ -71,8 +71,8 @@ def pack(lengths: Sequence[float] | Array, capacity: float, *, sort: bool = True
     return Packed(tuple(map(tuple, rows)), capacity)
 
 
-def balanced(costs: Sequence[float] | Array, ranks: int) -> list[list[int]]:
-    """Which items each rank gets: the costliest first, each to the rank with least so far.
+def balanced(costs: Sequence[float] | Array, ranks: int, most: int | None = None) -> list[list[int]]:
+    """Which items each rank gets: the costliest first, each to the rank with least so far, of those with fewer than ``most``.
 
     The last to end takes at most 4/3 - 1/(3 ranks) of the best (Graham, Bounds on multiprocessing timing anomalies, SIAM J. Appl.
     Math. 17(2), 1969; recalled, a test holds it).
@@ -86,7 +86,8 @@ def balanced(costs: Sequence[float] | Array, ranks: int) -> list[list[int]]:
     for item in order.tolist():
         load, rank = heapq.heappop(loads)
         chosen[rank].append(item)
-        heapq.heappush(loads, (load + float(costs[item]), rank))
+        if most is None or len(chosen[rank]) < most:
+            heapq.heappush(loads, (load + float(costs[item]), rank))
     return chosen
 
 

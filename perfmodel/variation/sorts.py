@@ -85,9 +85,10 @@ class Sorts:
             return np.array([weights.sum()])
         right = np.clip(np.searchsorted(known, lengths), 1, len(known) - 1)
         part = np.clip((lengths - known[right - 1]) / (known[right] - known[right - 1]), 0.0, 1.0)
-        made: Array = np.bincount(right, weights * part, len(known))
-        made += np.bincount(right - 1, weights * (1 - part), len(known))
-        return made / weights.sum()
+        made = np.zeros(len(known))
+        np.add.at(made, right, weights * part)
+        np.add.at(made, right - 1, weights * (1 - part))
+        return made / float(weights.sum())
 
     def mixture(self, shares: Array) -> Part:
         """The tree of a step in which each sort has a share of the microbatches."""

@@ -15,6 +15,7 @@ from perfmodel.specs.workload import Transformer
 from perfmodel.timeline import Serial, duration, term
 from perfmodel.variation.dealing import Deal
 from perfmodel.variation.lengths import Lengths
+from perfmodel.variation.pipelined import Pipeline
 from perfmodel.variation.reweigh import base_of, loaded
 from perfmodel.variation.sorts import at_length, priced
 from perfmodel.variation.varied import Sequences, Varied, varied
@@ -94,7 +95,7 @@ def _deal(prediction: Varied, section: UnequalSequences, lengths: Lengths, row: 
     sorts = priced(prediction, lengths.values, row if section.rows == "packed" else None, by_length=by_length)
     return Deal(
         lengths, sorts, rows=str(section.rows), assignment=str(section.assignment), row=row,
-        ranks=int(layout.dp * layout.cp if by_length else layout.dp), stages=int(layout.pp),
+        ranks=int(layout.dp * layout.cp if by_length else layout.dp), pipeline=Pipeline.of(prediction) if layout.pp > 1 else None,
         microbatch=int(layout.microbatch), microbatches=int(layout.batch / layout.microbatch), by_length=by_length,
     )  # fmt: skip
 
