@@ -64,6 +64,24 @@ def padding_time(*, padded: Seconds, useful: Seconds) -> Seconds:
     return padded - useful
 
 
+def left_over(*, time: Seconds, busy: Seconds) -> Seconds:
+    r"""What a device waits in a step that was simulated.
+
+    .. math:: T = t - b
+
+    Args:
+        time: t, from the first pass of the pipeline to its last.
+        busy: b, of them that this stage computes and sends.
+
+    References:
+        Derived; t is found by playing the passes of unequal stages, for which there is no formula.
+
+    >>> left_over(time=1.0, busy=0.75)
+    0.25
+    """
+    return time - busy
+
+
 def waiting_share(*, mean: Seconds, longest: Seconds) -> Count:
     r"""Share of a step in which ranks of unequal work wait for the last.
 

@@ -126,7 +126,7 @@ def _strategy(p: Prediction) -> dict[str, Any]:
 
 
 def _stages(p: Prediction) -> Iterator[dict[str, Any]]:
-    stages = int(p.layout.pp)
+    stages = int(np.size(p.footprint.total))
     classes = {f.name: np.broadcast_to(getattr(p.footprint, f.name), stages) for f in fields(p.footprint)}
     for stage in range(stages):
         sizes = {name: float(column[stage]) for name, column in classes.items()}

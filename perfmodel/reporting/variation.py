@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from perfmodel.variation.idle import Idle
     from perfmodel.variation.mitigation import Plan
     from perfmodel.variation.simulate import Drawn, Simulation
-    from perfmodel.variation.varied import Sequences, Varied, Waiting
+    from perfmodel.variation.varied import Pipelines, Sequences, Varied, Waiting
 
 DAY = 86400.0
 SAME = 1e-8
@@ -27,6 +27,11 @@ SAME = 1e-8
 def variation_record(prediction: Varied) -> dict[str, Any]:
     """What a prediction says of delays and failures, in SI units; only the sections that were asked for."""
     made: dict[str, Any] = {}
+    if prediction.pipelines is not None:
+        made["pipelines"] = [
+            {**given.model_dump(), "time": time}
+            for given, time in zip(prediction.pipelines.given, prediction.pipelines.times, strict=True)
+        ]
     if prediction.sequences is not None:
         made["lengths"] = _sequences_record(prediction.sequences)
     if prediction.waiting is not None:
@@ -47,6 +52,10 @@ def variation_record(prediction: Varied) -> dict[str, Any]:
 
 def variation_sections(prediction: Varied) -> Iterator[Section]:
     """The same as tables."""
+    if prediction.pipelines is not None:
+        header = ("pipeline", "layers x devices (slowdown)", "microbatches", "time", "waits")
+        rows = tuple(_pipelines(prediction.pipelines))
+        yield Section(f"Pipelines: {prediction.pipelines.name}", header, rows, frozenset({0, 2, 3, 4}))
     if prediction.sequences is not None:
         yield Section(f"Sequences: {prediction.sequences.name}", ("", ""), tuple(_sequences(prediction.sequences)))
     if prediction.waiting is not None:
@@ -60,6 +69,16 @@ def variation_sections(prediction: Varied) -> Iterator[Section]:
         title = f"Simulated: {count(prediction.simulation.steps)} draws, seed {prediction.simulation.seed}"
         header = ("", "simulated", "standard error", "closed form", "apart by")
         yield Section(title, header, tuple(_simulated(prediction, prediction.simulation)), frozenset({1, 2, 3, 4}))
+
+
+def _pipelines(made: Pipelines) -> Iterator[tuple[str, ...]]:
+    longest = max(made.times)
+    for index, (given, time) in enumerate(zip(made.given, made.times, strict=True)):
+        stages = ", ".join(
+            f"{stage.layers} x {stage.tp}" + (f" ({stage.slowdown:.4g})" if stage.slowdown != 1 else "")
+            for stage in given.stages
+        )
+        yield str(index), stages, str(given.microbatches), quantity(time, "s"), share(1 - time / longest)
 
 
 def _sequences_record(given: Sequences) -> dict[str, Any]:

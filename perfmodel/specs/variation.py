@@ -10,6 +10,7 @@ from perfmodel.origin import Fraction, Integer, KeepOrigin
 from perfmodel.specs.common import Group, Share, Size, SpecFile
 from perfmodel.specs.failures import Failures, failure_faults
 from perfmodel.specs.lengths import SUM_ERROR, UnequalSequences, length_faults
+from perfmodel.specs.pipelines import UnequalPipeline, pipeline_faults
 from perfmodel.yamlfile import Fault, Spec
 
 if TYPE_CHECKING:
@@ -197,11 +198,18 @@ class Stragglers(Group):
 
     machines: Machines | None = None
     """None: all are alike but for the delays."""
+    pipelines: tuple[UnequalPipeline, ...] = ()
+    """Replicas in the place of those of the strategy, each with stages of its own."""
     compute: tuple[AnyPart, ...] = ()
     """Their delays add up."""
     communication: tuple[AnyPart, ...] = ()
     mitigation: AnyMitigation | None = None
     """None waits for all."""
+
+    @property
+    def is_plan_only(self) -> bool:
+        """Whether it says who does what, and nothing of delays."""
+        return bool(self.pipelines) and not self.compute and not self.communication
 
 
 class Variation(SpecFile):
@@ -222,6 +230,8 @@ class Variation(SpecFile):
                     yield from _part_faults(part, f"stragglers.{phase}.{index}")
             if self.stragglers.machines:
                 yield from _machine_faults(self.stragglers.machines)
+            beside = [name for name in ("machines", "mitigation") if getattr(self.stragglers, name) is not None]
+            yield from pipeline_faults(self.stragglers.pipelines, beside)
             yield from _mitigation_faults(self.stragglers.mitigation)
         if self.failures:
             yield from failure_faults(self.failures)

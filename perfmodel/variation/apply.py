@@ -20,6 +20,7 @@ from perfmodel.variation.simulate import Job, Simulation, drawn, simulate
 from perfmodel.variation.slowest import Phase, Shape
 from perfmodel.variation.tables import LOGITS, Table
 from perfmodel.variation.unequal import drawn_with_lengths, with_lengths
+from perfmodel.variation.unequal_pipelines import with_pipelines
 from perfmodel.variation.varied import Varied, Waiting, varied
 
 if TYPE_CHECKING:
@@ -61,13 +62,20 @@ def vary(
         for name, file in (("stragglers", stragglers), ("failures", failures), ("lengths", lengths))
         if file is not None and getattr(file, name) is None
     ]
+    section = stragglers.stragglers if stragglers else None
+    if section is not None and section.pipelines and lengths is not None:
+        problems.append(
+            Problem(Place("--lengths"), "", "are dealt to equal pipelines; leave out those of --stragglers")
+        )
     if problems:
         raise InputError(problems)
     made = varied(prediction)
+    if section is not None and section.pipelines:
+        made = with_pipelines(made, section.pipelines, str(stragglers.name))  # type: ignore[union-attr]
     if lengths is not None and lengths.lengths is not None:
         made = with_lengths(made, lengths.lengths, str(lengths.name))
-    undelayed, section = made, stragglers.stragglers if stragglers else None
-    if section is not None:
+    undelayed = made
+    if section is not None and not section.is_plan_only:
         made = _delayed(made, section, str(stragglers.name))  # type: ignore[union-attr]
     if failures is not None and failures.failures is not None:
         made = replace(made, reliability=reliability(made, failures.failures, str(failures.name)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from perfmodel.prediction import Prediction
@@ -10,7 +11,9 @@ from perfmodel.prediction import Prediction
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from perfmodel.cost.capacity import Footprint
     from perfmodel.graph import Graph
+    from perfmodel.specs.pipelines import UnequalPipeline
     from perfmodel.units import Number
     from perfmodel.variation.dealing import Deal
     from perfmodel.variation.failures import Reliability
@@ -66,14 +69,39 @@ class Sequences:
         return deal.filled * float(deal.shares @ each)
 
 
+@dataclass(frozen=True, slots=True)
+class Pipelines:
+    """Pipelines that differ, and what a step makes of each."""
+
+    name: str
+    given: tuple[UnequalPipeline, ...]
+    times: tuple[float, ...]
+    """Seconds until the microbatches of each have passed."""
+    footprint: Footprint
+    """Columns over the stages of all."""
+    fits: bool
+    """Whether each stage fits in the memory of its devices."""
+
+
 @dataclass(frozen=True)
 class Varied(Prediction):
-    """A prediction with sequences of several lengths, delays, failures, or several of these."""
+    """A prediction with unequal pipelines, sequences of several lengths, delays, failures, or several of these."""
 
+    pipelines: Pipelines | None = None
     sequences: Sequences | None = None
     waiting: Waiting | None = None
     reliability: Reliability | None = None
     simulation: Simulation | None = None
+
+    @cached_property
+    def footprint(self) -> Footprint:
+        """Memory by class; columns over the stages, one pipeline after the other where they differ."""
+        return super().footprint if self.pipelines is None else self.pipelines.footprint
+
+    @property
+    def fits(self) -> bool:
+        """Whether each stage fits in the memory of its devices."""
+        return super().fits if self.pipelines is None else self.pipelines.fits
 
     @property
     def samples_per_step(self) -> float:
