@@ -52,7 +52,12 @@ def _assigned(text: str) -> dict[str, Any]:
     return {"distribution": {"kind": "lognormal", **given}, **policies}
 
 
-def _written(name: str, lengths: dict[str, Any]) -> Variation:
-    section = {"source": "option", "status": "assumed", **lengths}
-    data = {"schema": 1, "name": name, "sources": {"option": "given as --lengths"}, "lengths": section}
-    return Document("--lengths", data).validate(Variation)
+def _written(name: str, section: dict[str, Any]) -> Variation:
+    values = {
+        "schema": 1, "name": name, "sources.option": "given as --lengths", "lengths.source": "option", "lengths.status": "assumed",
+        **{f"lengths.{key}": value for key, value in section.items() if key != "distribution"},
+        **{f"lengths.distribution.{key}": value for key, value in section["distribution"].items()},
+    }  # fmt: skip
+    source = Document("--lengths", {})
+    source.override_all({path: (value, "--lengths") for path, value in values.items()})
+    return source.validate(Variation)

@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 SEED = (2026, 7)
 """Of the draws that stand where there is no formula: the same for every prediction, and others than those of --simulate."""
-DRAWN = 200_000
+DRAWN = 60_000
 """Sequences that those draw in all; steps of many sequences vary little."""
-STEPS = (8, 400)
+STEPS = (8, 300)
 """Fewest and most steps that they draw."""
-PACKED = (1_000, 10_000)
+PACKED = (500, 10_000)
 """Sequences that are packed together, fewest and most."""
 
 
@@ -72,8 +72,13 @@ class Deal:
         return self._packed(np.random.default_rng(SEED))
 
     def _packed(self, random: Generator) -> Packed:
-        count = np.clip(self.microbatches * self.microbatch * self.row / self.lengths.mean, *PACKED)
-        return pack(self.lengths.draw(int(count), random), self.row)
+        return pack(self.lengths.draw(self._together, random), self.row)
+
+    @property
+    def _together(self) -> int:
+        """Sequences that are drawn at a time: those of a step, or as many as are packed together."""
+        rows = self.microbatches * self.microbatch
+        return int(np.clip(rows * self.row / self.lengths.mean, *PACKED)) if self.rows == "packed" else rows
 
     @cached_property
     def shares(self) -> Array:
@@ -120,14 +125,14 @@ class Deal:
 
     @property
     def _steps(self) -> int:
-        return int(np.clip(DRAWN // (self.microbatches * self.microbatch), *STEPS))
+        return int(np.clip(DRAWN // self._together, *STEPS))
 
     def draw(self, working: float, bubble: float, steps: int, random: Generator) -> Array:
         """Seconds of so many steps: of the rank that ends last, or of the pipeline, played pass by pass."""
         whole, each = self._expected_costs
         if self.pipeline is None:
             return working / whole * np.array([max(load.sum() for load in self._loads(random)) for _ in range(steps)])
-        held = max(DRAWN // (self.microbatches * self.microbatch), 1)
+        held = max(DRAWN // self._together, 1)
         ends = [
             self.pipeline.stretch(np.array([load for _ in range(some) for load in self._loads(random)]) / each)
             for some in (min(held, steps - start) for start in range(0, steps, held))
