@@ -54,7 +54,10 @@ def main() -> None:
         found = [tokens_per_second(way, spread) for spread in SPREADS]
         (line,) = axes.plot(SPREADS, [predicted / 1e3 for predicted, _ in found], label=name)
         axes.plot(SPREADS, [drawn / 1e3 for _, drawn in found], "o", color=line.get_color(), markersize=4)
-    axes.set(xlabel=f"spread of the logarithm of the length; about {MEAN:,} tokens on average", ylabel="real tokens per second [k]")
+    axes.set(
+        xlabel=f"spread of the logarithm of the length; about {MEAN:,} tokens on average",
+        ylabel="real tokens per second [k]",
+    )
     axes.set_ylim(bottom=0)
     axes.set_title("Llama 3.1 8B on 32 H100, lognormal lengths of up to 8,192 tokens", fontsize="medium")
     axes.legend(title=f"lines: predicted; dots: {DRAWN} drawn steps", fontsize="small")

@@ -49,6 +49,8 @@ class Deal:
     """Tokens of a packed row, or of a row that is padded to the sequence length."""
     ranks: int
     """That wait for one another, each with microbatches of its own: replicas, or, where a sequence has its own degree, their ranks."""
+    in_step: int
+    """Neighbours of them that wait for one another in every microbatch: they gather weights, or exchange tokens, in each of its layers."""
     pipeline: Pipeline | None
     """What each rank of them is, where it has stages."""
     microbatch: int
@@ -119,7 +121,8 @@ class Deal:
         if self.has_formula:
             costs, shares = self.sorts.cost(self.padded.values), self.padded.shares
             table = Table.of(factor(_empirical(costs / (costs @ shares), shares)))
-            return working * averaged(table, self.microbatches / self.ranks).largest(self.ranks).mean + bubble, 0.0
+            groups = averaged(table.largest(self.in_step), self.microbatches / self.ranks)
+            return working * groups.largest(self.ranks / self.in_step).mean + bubble, 0.0
         made = drawn(self.draw(working, bubble, self._steps, np.random.default_rng(SEED)))
         return made.mean, made.error
 
@@ -131,7 +134,7 @@ class Deal:
         """Seconds of so many steps: of the rank that ends last, or of the pipeline, played pass by pass."""
         whole, each = self._expected_costs
         if self.pipeline is None:
-            return working / whole * np.array([max(load.sum() for load in self._loads(random)) for _ in range(steps)])
+            return working / whole * np.array([self._last(self._loads(random)) for _ in range(steps)])
         held = max(DRAWN // self._together, 1)
         ends = [
             self.pipeline.stretch(np.array([load for _ in range(some) for load in self._loads(random)]) / each)
@@ -140,10 +143,18 @@ class Deal:
         longest: Array = np.concatenate(ends).reshape(steps, self.ranks).max(axis=1)
         return (working + bubble) * longest
 
+    def _last(self, loads: list[Array]) -> float:
+        """Seconds of the rank that ends last; those in step take the longest of each microbatch."""
+        if self.in_step == 1:
+            return max(float(load.sum()) for load in loads)
+        each = np.array(loads).reshape(self.ranks // self.in_step, self.in_step, -1)
+        return float(each.max(axis=1).sum(axis=1).max())
+
     def _loads(self, random: Generator) -> list[Array]:
-        """Seconds of the microbatches of each rank in one step; pipelines have as many each."""
+        """Seconds of the microbatches of each rank in one step; pipelines, and ranks in step, have as many each."""
         costs = self._costs(random)
-        most = None if self.pipeline is None else self.pipeline.microbatches
+        same = self.pipeline is not None or self.in_step > 1
+        most = self.microbatches // self.ranks if same else None
         even = in_turn(len(costs), self.ranks)
         chosen = balanced(costs, self.ranks, most) if self.assignment == "balanced" else even
         return [costs[own] for own in chosen if own]

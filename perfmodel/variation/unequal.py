@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 PADDING, IMBALANCE = "padding", "sequence imbalance"
 """Kinds of the terms that differing sequences add to a step."""
+ZERO_WEIGHTS = 3
+"""The stage of ZeRO that gathers weights in every microbatch."""
 
 
 def with_lengths(prediction: Varied, section: UnequalSequences, name: str) -> Varied:
@@ -85,6 +87,9 @@ def _check(prediction: Varied, section: UnequalSequences, lengths: Lengths, row:
             "unfused attention computes whole rows, other sequences included; take --attention flash, or other rows"
         )
         problems.append(Problem(place_of(section.rows, Place("--lengths")), "lengths.rows", message))
+    if section.context == "by-length" and _in_step(prediction) > 1:
+        message = "gives ranks microbatches of several numbers, which cannot gather weights or exchange tokens in each; take --zero 1, ep 1"
+        problems.append(Problem(place_of(section.context, Place("--lengths")), "lengths.context", message))
     if problems:
         raise InputError(problems)
 
@@ -95,9 +100,18 @@ def _deal(prediction: Varied, section: UnequalSequences, lengths: Lengths, row: 
     sorts = priced(prediction, lengths.values, row if section.rows == "packed" else None, by_length=by_length)
     return Deal(
         lengths, sorts, rows=str(section.rows), assignment=str(section.assignment), row=row,
-        ranks=int(layout.dp * layout.cp if by_length else layout.dp), pipeline=Pipeline.of(prediction) if layout.pp > 1 else None,
+        ranks=int(layout.dp * layout.cp if by_length else layout.dp), in_step=_in_step(prediction),
+        pipeline=Pipeline.of(prediction) if layout.pp > 1 else None,
         microbatch=int(layout.microbatch), microbatches=int(layout.batch / layout.microbatch), by_length=by_length,
     )  # fmt: skip
+
+
+def _in_step(prediction: Varied) -> int:
+    """Replicas that exchange something in every microbatch: shards of weights by ZeRO 3, tokens for experts."""
+    layout = prediction.layout
+    shards = layout.shard_group / layout.cp if prediction.strategy.zero == ZERO_WEIGHTS else 1
+    experts = layout.ep * layout.etp / (layout.tp * layout.cp)
+    return max(int(shards), int(experts), 1)
 
 
 def _trees(prediction: Varied, deal: Deal) -> tuple[Varied, Part, Part]:

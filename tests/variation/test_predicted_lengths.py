@@ -30,7 +30,7 @@ MACHINE = str(Path(__file__).parents[1] / "fixtures" / "machine.yaml")
 LOGNORMAL = "lognormal:median=200,sigma=0.7"
 GPT: dict[str, Any] = {"devices": 8, "batch": 64}
 PIPELINE = GPT | {"pp": 4}
-WIDE = {"workload": "llama-2-7b", "devices": 8, "cp": 4, "tp": 2, "batch": 16, "seq": 8192, "recompute": "full"}
+WIDE: dict[str, Any] = {"workload": "llama-2-7b", "devices": 8, "cp": 4, "tp": 2, "batch": 16, "seq": 8192, "recompute": "full"}
 
 
 def made(lengths: str | Path = LOGNORMAL, workload: str = "gpt2-355m", simulate: int = 0, **job: Any) -> Varied:
@@ -61,6 +61,18 @@ class TestAgreesWithDraws:
     @pytest.mark.parametrize("schedule", ["1f1b", "gpipe"])
     def test_pipelines(self, assignment: str, schedule: str) -> None:
         assert apart(made(f"{LOGNORMAL},assignment={assignment}", simulate=60, **PIPELINE, schedule=schedule)) < 3
+
+    @pytest.mark.parametrize("assignment", ["in-turn", "balanced"])
+    @pytest.mark.parametrize("shard_group", [2, 8])
+    def test_shards_of_weights_keep_ranks_in_step(self, shard_group: int, assignment: str) -> None:
+        """They wait in every microbatch, which takes longer than waiting once."""
+        text = f"{LOGNORMAL},assignment={assignment}"
+        one = made(text, simulate=150, zero=3, shard_group=shard_group)
+        assert apart(one) < 3
+        assert one.sequences is not None
+        alone = made(text, zero=1).sequences
+        assert alone is not None
+        assert one.sequences.slowest > alone.slowest
 
     @pytest.mark.parametrize("context", ["shared", "by-length"])
     def test_context_parallel(self, context: str) -> None:
@@ -247,6 +259,7 @@ class TestAsked:
                 {"workload": "resnet-50"},
                 "needs a transformer with one kind of sequence",
             ),
+            ("lognormal:median=200,sigma=0.7,context=by-length", {"zero": 3}, "take --zero 1, ep 1"),
             ("slow-device", {}, "has no section 'lengths'"),
             ("lengths-asumed", {}, "did you mean 'lengths-assumed'"),
         ],
