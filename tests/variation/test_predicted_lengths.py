@@ -30,7 +30,15 @@ MACHINE = str(Path(__file__).parents[1] / "fixtures" / "machine.yaml")
 LOGNORMAL = "lognormal:median=200,sigma=0.7"
 GPT: dict[str, Any] = {"devices": 8, "batch": 64}
 PIPELINE = GPT | {"pp": 4}
-WIDE: dict[str, Any] = {"workload": "llama-2-7b", "devices": 8, "cp": 4, "tp": 2, "batch": 16, "seq": 8192, "recompute": "full"}
+WIDE: dict[str, Any] = {
+    "workload": "llama-2-7b",
+    "devices": 8,
+    "cp": 4,
+    "tp": 2,
+    "batch": 16,
+    "seq": 8192,
+    "recompute": "full",
+}
 
 
 def made(lengths: str | Path = LOGNORMAL, workload: str = "gpt2-355m", simulate: int = 0, **job: Any) -> Varied:

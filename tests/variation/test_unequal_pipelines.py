@@ -76,7 +76,7 @@ class TestUnequalOnes:
     def test_devices_of_two_classes(self, tmp_path: Path) -> None:
         """Stages on V100 take longer than on A100, and hold less memory."""
         mixed = EVEN.replace("{tp: 2, layers: 6}", "{tp: 2, layers: 6, device: dgx-1-v100}", 2)
-        job = {"precision": "fp16"}
+        job: dict[str, Any] = {"precision": "fp16"}
         plan: Any = perfmodel.predict(
             "gpt2-355m", "dgx-a100-80gb", stragglers=written(tmp_path, mixed, EVEN), **JOB | job
         )
@@ -119,7 +119,7 @@ class TestMalleus:
         for pipeline in plan:
             given = [int(stage.layers) for stage in pipeline.stages]
             assert given == split(80, [costs[int(stage.tp)] for stage in pipeline.stages])
-        job = {"tp": 8, "pp": 4, "devices": 64, "batch": 64, "zero": 1, "recompute": "full"}
+        job: dict[str, Any] = {"tp": 8, "pp": 4, "devices": 64, "batch": 64, "zero": 1, "recompute": "full"}
         found: Any = perfmodel.predict("llama-2-70b", "dgx-a100-80gb", stragglers="malleus-70b", **job)
         assert max(found.pipelines.times) < 1.03 * min(found.pipelines.times)
 
