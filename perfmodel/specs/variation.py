@@ -10,6 +10,7 @@ from perfmodel.origin import Fraction, Integer, KeepOrigin
 from perfmodel.specs.common import Group, Share, Size, SpecFile
 from perfmodel.specs.failures import Failures, failure_faults
 from perfmodel.specs.lengths import SUM_ERROR, UnequalSequences, length_faults
+from perfmodel.specs.machines import Machines, machine_faults
 from perfmodel.specs.pipelines import UnequalPipeline, pipeline_faults
 from perfmodel.yamlfile import Fault, Spec
 
@@ -182,17 +183,6 @@ AnyMitigation = Annotated[
 ]
 
 
-class Machines(Spec):
-    """Classes of replicas that differ for good, and how the work follows their speed."""
-
-    speeds: tuple[Positive, ...] = Field(min_length=1)
-    """Of computing, over that of the hardware file; the replicas are spread evenly over the classes."""
-    balance: Annotated[Literal["none", "batch", "threads"], KeepOrigin] = "none"
-    """none: each replica works on as many samples. batch: in proportion to its speed. threads: a whole number of logical workers each."""
-    threads: Size | None = None
-    """Logical workers of the job, where they are balanced."""
-
-
 class Stragglers(Group):
     """Delays of computing and of messages, independent of one another, and what is done about them."""
 
@@ -229,7 +219,7 @@ class Variation(SpecFile):
                 for index, part in enumerate(getattr(self.stragglers, phase)):
                     yield from _part_faults(part, f"stragglers.{phase}.{index}")
             if self.stragglers.machines:
-                yield from _machine_faults(self.stragglers.machines)
+                yield from machine_faults(self.stragglers.machines)
             beside = [name for name in ("machines", "mitigation") if getattr(self.stragglers, name) is not None]
             yield from pipeline_faults(self.stragglers.pipelines, beside)
             yield from _mitigation_faults(self.stragglers.mitigation)
@@ -254,16 +244,6 @@ def _part_faults(part: Part, path: str) -> Iterator[Fault]:
         )
     if part.lasts == "pass" and part.per != "device":
         yield Fault(f"{path}.lasts", f"'pass' is for delays per device, not per {part.per}", part.lasts)
-
-
-def _machine_faults(machines: Machines) -> Iterator[Fault]:
-    threads, path = machines.threads, "stragglers.machines.threads"
-    if threads is None and machines.balance == "threads":
-        yield Fault(
-            "stragglers.machines.balance", "'threads' needs 'threads', the number of logical workers", machines.balance
-        )
-    if threads is not None and machines.balance != "threads":
-        yield Fault(path, f"is for balance 'threads', not {str(machines.balance)!r}", threads)
 
 
 def _mitigation_faults(mitigation: object) -> Iterator[Fault]:

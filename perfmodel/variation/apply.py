@@ -10,10 +10,9 @@ import numpy as np
 
 from perfmodel.errors import InputError, Place, Problem
 from perfmodel.formulas.mitigation import straggler_delay
-from perfmodel.origin import place_of
 from perfmodel.timeline import Part, Repeat, Serial, duration, term
-from perfmodel.variation.balance import slowdown
 from perfmodel.variation.failures import reliability
+from perfmodel.variation.machines import machine_factor
 from perfmodel.variation.mitigation import Plan, plans
 from perfmodel.variation.reweigh import Base, base_of, loaded, slowed
 from perfmodel.variation.simulate import Job, Simulation, drawn, simulate
@@ -120,23 +119,9 @@ def _phases(prediction: Prediction, section: Stragglers) -> tuple[Phase, Phase]:
     return Phase(section.compute, shape), Phase(section.communication, shape)
 
 
-def _machine_factor(prediction: Prediction, section: Stragglers) -> float:
-    """Time of computing on machines of several speeds over that on those of the hardware file."""
-    machines = section.machines
-    if machines is None:
-        return 1.0
-    speeds = [float(speed) for speed in machines.speeds]
-    threads = None if machines.threads is None else int(machines.threads)
-    try:
-        return slowdown(speeds, int(prediction.layout.dp), balance=str(machines.balance), threads=threads)
-    except ValueError as error:
-        place = place_of(machines.threads, Place("stragglers.machines"))
-        raise InputError([Problem(place, "stragglers.machines.threads", str(error))]) from None
-
-
 def _delayed(prediction: Varied, section: Stragglers, name: str) -> Varied:
     compute, messages = _phases(prediction, section)
-    factor = _machine_factor(prediction, section)
+    factor = machine_factor(prediction, section.machines)
     unequal = slowed(prediction.tree, factor)
     if section.mitigation is None:
         outcomes = [(_all(unequal, compute, messages), Plan("none", compute.shape.replicas), 1.0)]

@@ -53,7 +53,9 @@ def with_lengths(prediction: Varied, section: UnequalSequences, name: str) -> Va
     base = base_of(padded)
     time = base.compute + base.inner + base.bubble
     last, error = deal.expected(base.compute + base.inner, base.bubble)
-    waiting = term("waiting for long sequences", straggler_delay, kind=IMBALANCE, time=time, factor=last / time)
+    waiting = term(
+        "waiting for long sequences", straggler_delay, kind=IMBALANCE, time=time, factor=max(last / time, 1.0)
+    )
     terms = tuple(each for each in (padding, waiting) if each.time > 0)
     tree = Serial("step of unequal sequences", (useful, *terms)) if terms else useful
     return replace(held, tree=tree, sequences=_outcome(deal, name, tree, padding, waiting, base, error))
