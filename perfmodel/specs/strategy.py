@@ -36,7 +36,7 @@ ORDER = ("tp", "cp", "ep", "dp", "pp")
 Dispatcher = Annotated[Literal["all-to-all", "deduplicated", "all-gather"], KeepOrigin]
 ExpertKernels = Annotated[Literal["grouped", "each"], KeepOrigin]
 StageLayers = Annotated[Literal["equal", "last-fewer", "ends-fewer"], KeepOrigin]
-MODULES = frozenset({"norms", "activations", "latent"})
+MODULES = frozenset({"norms", "activations", "latent", "core", "output", "mlp"})
 """Parts of a layer that may be recomputed by name."""
 MapLayout = Annotated[Literal["channels-first", "channels-last"], KeepOrigin]
 BatchNorm = Annotated[Literal["persistent", "streaming"], KeepOrigin]
@@ -132,7 +132,8 @@ class Strategy(Spec):
     """Activations recomputed in the backward pass: none, selective (the attention core), full (each layer)."""
     recompute_modules: Text = ""
     """Further parts of each layer that are recomputed, joined by `+`: norms, activations, latent (the projections of latent
-    attention that go up). Empty recomputes none of them."""
+    attention that go up), core (of attention), output (its projection), mlp (the products before the activation). Empty
+    recomputes none of them."""
     attention: Attention = "flash"
     """unfused materialises the scores in memory; flash never does, flash-2, flash-1 and cudnn by the
     kernels of this name, where the device has better."""
