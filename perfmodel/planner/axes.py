@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from perfmodel.errors import InputError, Place, Problem
 from perfmodel.origin import place_of
+from perfmodel.specs.sharding import STAGES, USEFUL
 from perfmodel.yamlfile import nearest
 
 if TYPE_CHECKING:
@@ -18,14 +19,15 @@ DEGREES = ("tp", "cp", "pp", "dp", "vpp", "microbatch", "shard_group")
 """Numbers: all divisors that the devices, the layers and the batch have, unless the user fixes some."""
 CHOICES: dict[str, tuple[Any, ...]] = {
     "sequence_parallel": (False, True),
-    "zero": (0, 1, 2, 3),
+    "zero": (*range(len(STAGES)), *(letters for letters in USEFUL if letters not in STAGES)),
     "recompute": ("none", "selective", "full"),
     "schedule": ("1f1b", "gpipe", "breadth-first", "zero-bubble-h1", "zero-bubble-h2", "zero-bubble-v", "dual-pipe"),
 }
 """Structural choices, each with its values; the first is the plain one. Schedules are those that change no result: no weight is
 stale, no pass is without gradient."""
-DEFAULT: dict[str, tuple[Any, ...]] = {**CHOICES, "schedule": ("1f1b",)}
-"""What is searched where nobody says otherwise: most frameworks have one schedule."""
+DEFAULT: dict[str, tuple[Any, ...]] = {**CHOICES, "zero": (0, 1, 2, 3), "schedule": ("1f1b",)}
+"""What is searched where nobody says otherwise: most frameworks have one schedule, and
+shard states as ZeRO does."""
 AXES = (*DEGREES, *CHOICES)
 
 

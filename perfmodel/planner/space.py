@@ -13,6 +13,7 @@ import numpy as np
 from perfmodel.parallel.rules import Rules
 from perfmodel.parallel.schedule_rules import UNSHARDED
 from perfmodel.planner.axes import CHOICES
+from perfmodel.specs.sharding import sharding_of
 from perfmodel.specs.workload import Transformer
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class Choice:
     """One value of each structural axis."""
 
     sequence_parallel: bool
-    zero: int
+    zero: int | str
     recompute: str
     schedule: str
 
@@ -78,10 +79,10 @@ class Space:
         """Some rows of it, numbered anew."""
         return replace(self, factors=self.factors[rows], vpp=self.vpp[rows], microbatch=self.microbatch[rows])
 
-    def candidates(self, rows: Column, zero: int, size: int) -> Iterator[tuple[Column, Column]]:
+    def candidates(self, rows: Column, zero: int | str, size: int) -> Iterator[tuple[Column, Column]]:
         """Rows with their shard groups (rows of `groups`), about ``size`` at a time."""
         at = self.factors[rows]
-        if zero == 0:
+        if not _grouped(zero):
             for part in _parts(len(rows), size):
                 yield rows[part], self.groups.whole[at[part]]
             return
@@ -93,9 +94,9 @@ class Space:
             within = np.arange(len(first)) - np.repeat(np.cumsum(repeats) - repeats, repeats)
             yield np.repeat(rows[part], repeats), first + within
 
-    def count(self, rows: Column, zero: int) -> int:
+    def count(self, rows: Column, zero: int | str) -> int:
         """Candidates that `candidates` yields."""
-        return len(rows) if zero == 0 else int(self.groups.count[self.factors[rows]].sum())
+        return len(rows) if not _grouped(zero) else int(self.groups.count[self.factors[rows]].sum())
 
 
 def space_of(workload: Workload, axes: Axes, refused: Refusals) -> Space:
@@ -203,7 +204,7 @@ class Refusals:
         s = self.strategy
         return SimpleNamespace(
             **columns, name=s.name, devices=self.devices, shard_group=None, ep=s.ep, etp=s.etp, sync=s.sync, keeper=s.keeper,
-            stage_layers=s.stage_layers, **{f.name: getattr(choice, f.name) for f in fields(choice)},
+            stage_layers=s.stage_layers, context=s.context, attention=s.attention, **{f.name: getattr(choice, f.name) for f in fields(choice)},
         )  # fmt: skip
 
 
@@ -215,6 +216,11 @@ def divisors(of: int) -> tuple[int, ...]:
     """
     small = [d for d in range(1, isqrt(of) + 1) if of % d == 0]
     return tuple(sorted({*small, *(of // d for d in small)}))
+
+
+def _grouped(zero: int | str) -> bool:
+    """Whether it matters which replicas make a shard group."""
+    return "I" in sharding_of(zero)
 
 
 def _factorisations(devices: int, axes: Axes) -> dict[str, Column]:

@@ -52,6 +52,15 @@ CASES: dict[str, tuple[str, str, int, int, dict[str, Any]]] = {
     ),
     "experts": ("mixtral-8x7b", "dgx-h100", 64, 64, {"ep": 4}),
     "some layers with experts": ("deepseek-v3", "dgx-h100", 1024, 1024, {"ep": 32, "etp": 1}),
+    "a ring of keys": ("llama-3.1-8b", "dgx-h100", 32, 32, {"context": "ring"}),
+    "tokens for heads": ("llama-3.1-8b", "dgx-h100", 32, 32, {"context": "ulysses"}),
+    "states spread in several ways": (
+        "gpt3-175b",
+        "aws-p4de-24xlarge",
+        64,
+        96,
+        {"weight_gather": "two-stage", "fix": {"zero": ["IIG", "NIG", "IGG"]}},
+    ),
     "another order": ("gpt3-175b", "dgx-a100-80gb", 64, 96, {"order": "tp-cp-ep-pp-dp"}),
 }
 every_case = pytest.mark.parametrize("case", CASES)
