@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
 PADDING, IMBALANCE = "padding", "sequence imbalance"
 """Kinds of the terms that differing sequences add to a step."""
-ZERO_WEIGHTS = 3
-"""The stage of ZeRO that gathers weights in every microbatch."""
 
 
 def with_lengths(prediction: Varied, section: UnequalSequences, name: str) -> Varied:
@@ -109,9 +107,10 @@ def _deal(prediction: Varied, section: UnequalSequences, lengths: Lengths, row: 
 
 
 def _in_step(prediction: Varied) -> int:
-    """Replicas that exchange something in every microbatch: shards of weights by ZeRO 3, tokens for experts."""
+    """Replicas that exchange something in every microbatch: shards of weights, tokens for experts."""
     layout = prediction.layout
-    shards = layout.shard_group / layout.cp if prediction.strategy.zero == ZERO_WEIGHTS else 1
+    spread = {"N": 1, "I": layout.shard_group / layout.cp, "G": layout.dp}
+    shards = spread[prediction.strategy.sharding.parameters]
     experts = layout.ep * layout.etp / (layout.tp * layout.cp)
     return max(int(shards), int(experts), 1)
 

@@ -216,7 +216,7 @@ def _faults(prediction: Varied, pipelines: tuple[UnequalPipeline, ...]) -> Itera
     schedule = SCHEDULES[prediction.strategy.schedule]
     if layout.vpp > 1 or schedule.turns or schedule.both_ways or schedule.once:
         yield here, STAGES, "pass each stage once; take vpp 1 and schedule 1f1b, gpipe or zero-bubble-h1"
-    if prediction.strategy.zero > 1:
+    if {prediction.strategy.sharding.parameters, prediction.strategy.sharding.gradients} != {"N"}:
         yield here, STAGES, "share no gradients or weights by ZeRO, whose shards would differ; take --zero 1 or 0"
     for index, pipeline in enumerate(pipelines):
         for place, stage in enumerate(pipeline.stages):
