@@ -169,6 +169,8 @@ class Strategy(Spec):
     """Whether gradients travel while the last microbatch's backward pass still runs."""
     weight_overlap: Annotated[Literal["none", "passes"], KeepOrigin] = "passes"
     """Whether what ZeRO 3 gathers and scatters for every pass travels under the passes."""
+    weight_regather: Annotated[bool, KeepOrigin] = False
+    """Whether weights that were gathered to recompute a layer are dropped, and gathered once more for its gradients."""
     pipeline_overlap: Annotated[Literal["none", "chunks"], KeepOrigin] = "none"
     """Sends between stages: `chunks` with several chunks on a stage beside the passes, but for those that fill and drain the pipeline."""
     tensor_overlap: Annotated[Literal["none", "backward", "passes"], KeepOrigin] = "backward"
@@ -178,6 +180,12 @@ class Strategy(Spec):
     """Gradients accumulate and travel in fp32, or in the precision of the weights."""
     fused_accumulation: bool = True
     """The product that makes a weight gradient adds it to the sum itself."""
+    gradient_buckets: Annotated[Literal["views", "copies"], KeepOrigin] = "views"
+    """Whether gradients lie in the buckets that replicas reduce, or are copied into them and back, as PyTorch's
+    DistributedDataParallel does unless told gradient_as_bucket_view."""
+    gradient_bucket: Annotated[Bytes, KeepOrigin] | None = None
+    """Size of the pieces in which replicas reduce gradients, after a first of 1 MiB; the last has no pass left that hides it.
+    PyTorch's DistributedDataParallel takes 25 MiB. None takes them to be small."""
     scatter_gather: bool = True
     """Pipeline neighbours on different hosts exchange 1/tp of an activation each, then gather it locally."""
 

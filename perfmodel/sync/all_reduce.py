@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from perfmodel.formulas.buckets import last_bucket
 from perfmodel.parallel.expert import ExpertGroups
 from perfmodel.sync.replicas import Synchronisation
 from perfmodel.timeline import Part, Repeat
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from perfmodel.units import Bytes, Count
 
 Parts = tuple[Part, ...]
+
+FIRST_BUCKET = 2.0**20
+"""Bytes of the first piece of gradients that PyTorch's DistributedDataParallel sends (its kDefaultFirstBucketBytes)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +58,32 @@ class _Weights:
     def reduce(self) -> Parts:
         """Sums of the ranks that keep the same part of the optimiser states."""
         far = self._scopes.optimizer
-        size = self._gradient / self.ranks.parts(far)
+        size = self._gradient / self.ranks.parts(far) - self._last
         return (
             () if far == "G" else (self._message("gradient all-reduce", "all-reduce", size, self._between(far, "G")),)
         )
+
+    def last(self) -> Parts:
+        """Of whole replicas, what is complete only when the pass ends."""
+        if not self._in_buckets:
+            return ()
+        return (self._message("last gradient all-reduce", "all-reduce", self._last, self._between("N", "G")),)
 
     def gather(self) -> Parts:
         """Updated weights, from where the optimiser made them to where they are kept."""
         near = self._scopes.parameters
         return self._gather(near, self._scopes.optimizer, self._weight / self.ranks.parts(near))
+
+    @property
+    def _in_buckets(self) -> bool:
+        return self._scopes.optimizer == "N" and self.replicas.strategy.gradient_bucket is not None
+
+    @property
+    def _last(self) -> Bytes:
+        bucket = self.replicas.strategy.gradient_bucket
+        if bucket is None or not self._in_buckets:
+            return 0.0
+        return last_bucket(size=self._gradient, first=FIRST_BUCKET, bucket=bucket)
 
     @property
     def _scopes(self) -> Sharding:
@@ -128,13 +149,16 @@ def synchronise(replicas: Replicas) -> Synchronisation:
     weights = [_Weights("", replicas, replicas.parameters - replicas.experts, layout)]
     if np.any(np.asarray(replicas.experts) > 0):
         weights.append(_Weights("expert ", replicas, replicas.experts, groups))
-    fetch, shed, scatter, reduce, gather = (
+    fetch, shed, scatter, reduce, last, gather = (
         tuple(part for each in weights for part in getattr(each, name)())
-        for name in ("fetch", "shed", "scatter", "reduce", "gather")
+        for name in ("fetch", "shed", "scatter", "reduce", "last", "gather")
     )
     far = strategy.sharding.optimizer
     update = replicas.optimizer_step(layout.parts(far), groups.parts(far))
-    after = (replicas.tied_embedding(), update, *gather)
+    copies = replicas.bucket_copies() if far == "N" else ()
+    after = (*last, *copies, replicas.tied_embedding(), update, *gather)
+    again = fetch if strategy.weight_regather and strategy.recompute == "full" else ()
+    backward = (*fetch, *again, *shed)
     if fetch and strategy.weight_overlap == "none":
-        return Synchronisation((), (), (*scatter, *reduce), after, exposed=(*fetch, *fetch, *shed))
-    return Synchronisation(fetch, (*fetch, *shed), (*scatter, *reduce), after)
+        return Synchronisation((), (), (*scatter, *reduce), after, exposed=(*fetch, *backward))
+    return Synchronisation(fetch, backward, (*scatter, *reduce), after)

@@ -139,3 +139,17 @@ def test_versions_of_weights_and_shards_do_not_mix() -> None:
         api.predict(
             "llama-2-7b", "dgx-a100-80gb", dp=4, pp=8, batch=128, zero="IIG", shard_group=2, schedule="pipedream"
         )
+
+
+def test_weights_that_are_dropped_after_recomputation_are_gathered_once_more() -> None:
+    """Three gathers and one scatter of the same size, in place of two and one; without recomputation nothing changes."""
+    job: dict[str, Any] = {"devices": 64, "microbatch": 2, "zero": 3, "seq": 2048}
+    again = {"strategy.weight_regather": True, "strategy.gradient_precision": "same"}
+    once = again | {"strategy.weight_regather": False}
+
+    def exchanged(sets: dict[str, Any], recompute: str) -> float:
+        made = api.predict("gpt3-175b", "dgx-a100-80gb", recompute=recompute, sets=sets, **job)
+        return float(made.kinds["data parallel"][0])
+
+    assert exchanged(again, "full") / exchanged(once, "full") == pytest.approx(4 / 3, rel=0.02)
+    assert exchanged(again, "none") == exchanged(once, "none")
