@@ -124,5 +124,6 @@ def guess_kind(source: Document) -> Kind | None:
         "training": "workloads",
         "stragglers": "variations",
         "failures": "variations",
+        "lengths": "variations",
     }
     return next((kind for key, kind in telling.items() if key in source.data), None)

@@ -26,11 +26,14 @@ from perfmodel.sync import Replicas, Synchronisation, synchronise
 from perfmodel.timeline import Part, Repeat, Serial, duration, leaves
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from perfmodel.graph import Graph
     from perfmodel.parallel import LocalBlock, Share
     from perfmodel.parallel.sharded_state import State
     from perfmodel.specs import Hardware, Strategy, Workload
     from perfmodel.timeline import Term
+    from perfmodel.units import Number
 
 COMMUNICATION = (
     "tensor parallel",
@@ -109,7 +112,7 @@ class Prediction:
         """What keeps the step from the needed FLOP at the peak, in seconds; with the ideal they add up to the step."""
         at_peak = self.devices * self.peak
         tokens = self.graph.tokens is not None
-        average = float(self.graph.flops()) * self._passes / at_peak if tokens else None
+        average = self._over_the_step(lambda graph: graph.flops()) / at_peak if tokens else None
         return ladder(self.terms, ideal=self.flops() / at_peak, average=average, peak=self.peak)
 
     @property
@@ -121,8 +124,8 @@ class Prediction:
     @property
     def computing(self) -> float:
         """Time that the fullest device spends in kernels."""
-        idle = (*COMMUNICATION, "bubble", "host", "stragglers")
-        return sum(time for kind, (time, _) in self.kinds.items() if kind not in idle)
+        waiting = (*IDLE, "stragglers", "sequence imbalance")
+        return sum(time for kind, (time, _) in self.kinds.items() if kind not in waiting)
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -132,7 +135,7 @@ class Prediction:
 
     def flops(self, convention: Convention = "full-attention") -> float:
         """FLOP of the step over all devices, recomputation left out."""
-        return float(model_flops(self.graph, convention)) * self._passes
+        return self._over_the_step(lambda graph: model_flops(graph, convention))
 
     @property
     def hardware_flops(self) -> float:
@@ -141,7 +144,9 @@ class Prediction:
 
     def _recomputed(self, convention: Convention = "full-attention") -> float:
         strategy = self.strategy
-        return float(recomputed_flops(self.graph, strategy.recompute, convention, strategy.modules)) * self._passes
+        return self._over_the_step(
+            lambda graph: recomputed_flops(graph, strategy.recompute, convention, strategy.modules)
+        )
 
     def mfu(self, convention: Convention = "full-attention") -> float:
         """Model FLOP utilisation: share of the devices' peak that goes into needed FLOP."""
@@ -160,7 +165,12 @@ class Prediction:
     @property
     def samples_per_second(self) -> float:
         """Of the whole job."""
-        return float(self.layout.batch) / self.step_time
+        return self.samples_per_step / self.step_time
+
+    @property
+    def samples_per_step(self) -> float:
+        """Of the global batch."""
+        return float(self.layout.batch)
 
     @property
     def tokens_per_second(self) -> float | None:
@@ -170,8 +180,7 @@ class Prediction:
     @property
     def tokens_per_step(self) -> float | None:
         """Of the global batch; None for models without tokens."""
-        tokens = self.graph.tokens
-        return None if tokens is None else float(tokens) * self._passes
+        return None if self.graph.tokens is None else self._over_the_step(lambda graph: graph.tokens or 0)
 
     @property
     def memory_peak(self) -> float:
@@ -230,9 +239,9 @@ class Prediction:
         """FLOP/s of one device at the precision of the job."""
         return float(self.hardware.device.compute.peak[self.workload.training.precision])
 
-    @property
-    def _passes(self) -> float:
-        return float(self.layout.batch / self.layout.microbatch)
+    def _over_the_step(self, count: Callable[[Graph], Number]) -> float:
+        """What each microbatch has so much of, added up over the global batch."""
+        return float(count(self.graph)) * float(self.layout.batch / self.layout.microbatch)
 
 
 def predict(workload: Workload, hardware: Hardware, strategy: Strategy) -> Prediction:

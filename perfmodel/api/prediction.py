@@ -27,6 +27,7 @@ def predict(
     sets: Mapping[str, Any] | None = None,
     stragglers: str | Path | None = None,
     failures: str | Path | None = None,
+    lengths: str | Path | None = None,
     simulate: int = 0,
     seed: int = 0,
     **settings: Any,
@@ -40,7 +41,9 @@ def predict(
         sets: further overrides, {"hardware.network.0.latency": "3 us"}.
         stragglers: a variation of the library or a YAML file with a section of this name; by default nothing is late.
         failures: likewise, for goodput and the time of the training.
-        simulate: steps to draw at random beside the closed forms of both.
+        lengths: likewise, of the sequences of a batch; or a CSV of them, or "lognormal:median=500,sigma=0.8". By default all
+            sequences are as long as the workload says.
+        simulate: steps to draw at random beside the closed forms of these.
         seed: of the random numbers.
         settings: single overrides: devices, tp, pp, vpp, dp, cp, zero, microbatch, batch, seq, precision,
             recompute … as in `perfmodel.job.SETTINGS`.
@@ -54,15 +57,18 @@ def predict(
     """
     job = load_job(workload, hardware, strategy, settings, sets)
     prediction = chain.predict(job.workload, job.hardware, job.strategy)
-    if stragglers is None and failures is None:
+    if stragglers is None and failures is None and lengths is None:
         if simulate:
-            raise InputError([Problem(Place("--simulate"), "", "draws what --stragglers or --failures say; give one")])
+            message = "draws what --stragglers, --failures or --lengths say; give one"
+            raise InputError([Problem(Place("--simulate"), "", message)])
         return prediction
     from perfmodel.library import find
     from perfmodel.variation.apply import vary
+    from perfmodel.variation.asked import lengths_of
 
     files = [None if file is None else find("variations", file) for file in (stragglers, failures)]
-    return vary(prediction, *files, steps=simulate, seed=seed)
+    sequences = None if lengths is None else lengths_of(lengths)
+    return vary(prediction, *files, lengths=sequences, steps=simulate, seed=seed)
 
 
 def report(prediction: Prediction | Plan) -> Report:

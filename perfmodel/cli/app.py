@@ -15,6 +15,7 @@ from perfmodel.cli.options import (
     FormatName,
     HardwareName,
     JobOptions,
+    LengthsName,
     OutputFile,
     SeedNumber,
     SimulatedSteps,
@@ -77,7 +78,8 @@ def predict(
     ops: Annotated[bool, typer.Option("--ops", help="List the kernels by time, with their place under the roofline.")] = False,
     bubbles: Annotated[bool, typer.Option("--bubbles", help="List when each pipeline stage is idle, and its free memory.")] = False,
     losses: Annotated[bool, typer.Option("--losses", help="Say why it is not faster: losses that add up to the step.")] = False,
-    stragglers: StragglersName = None, failures: FailuresName = None, simulate: SimulatedSteps = 0, seed: SeedNumber = 0,
+    stragglers: StragglersName = None, failures: FailuresName = None, lengths: LengthsName = None,
+    simulate: SimulatedSteps = 0, seed: SeedNumber = 0,
     form: FormatName = "table", output: OutputFile = None,
 ) -> None:  # fmt: skip
     """Predict one training step: time, throughput, MFU, memory per stage, bounds, breakdown.
@@ -90,7 +92,7 @@ def predict(
     tables = _one_of({option: table for option, (wanted, table) in chosen.items() if wanted}, api.report)
     prediction = api.predict(
         workload, hardware, strategy=job.strategy, sets=job.sets, stragglers=stragglers, failures=failures,
-        simulate=simulate, seed=seed, **job.settings,
+        lengths=lengths, simulate=simulate, seed=seed, **job.settings,
     )  # fmt: skip
     if plot is not None:
         api.plot_roofline(prediction, plot)
@@ -118,14 +120,14 @@ def _one_of(chosen: dict[str, _Table], default: _Table) -> _Table:
 def explain(
     workload: WorkloadName, hardware: HardwareName, job: JobOptions,
     term: Annotated[str | None, typer.Argument(metavar="TERM", help="Only terms whose name contains this.")] = None,
-    stragglers: StragglersName = None,
+    stragglers: StragglersName = None, lengths: LengthsName = None,
     form: FormatName = "table", output: OutputFile = None,
 ) -> None:  # fmt: skip
     """Trace each term of a prediction to its equation, its inputs with file and line, and its reference."""
     from perfmodel import api
 
     prediction = api.predict(
-        workload, hardware, strategy=job.strategy, sets=job.sets, stragglers=stragglers, **job.settings
+        workload, hardware, strategy=job.strategy, sets=job.sets, stragglers=stragglers, lengths=lengths, **job.settings
     )
     write(api.explain(prediction, term), form, output)
 

@@ -44,10 +44,22 @@ FailuresName = Annotated[
     str | None,
     typer.Option("--failures", metavar="NAME", help="Library name or YAML file of failures and checkpoints."),
 ]
+LengthsName = Annotated[
+    str | None,
+    typer.Option(
+        "--lengths",
+        metavar="NAME",
+        help="Lengths of the sequences: library name, YAML or CSV file, or lognormal:median=500,sigma=0.8.",
+    ),
+]
 SimulatedSteps = Annotated[
     int,
     typer.Option(
-        "--simulate", metavar="N", min=0, max=10_000_000, help="Draw N steps to check --stragglers and --failures."
+        "--simulate",
+        metavar="N",
+        min=0,
+        max=10_000_000,
+        help="Draw N steps to check --stragglers, --failures and --lengths.",
     ),
 ]
 SeedNumber = Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Of the random numbers of --simulate.")]

@@ -30,6 +30,8 @@ LADDER = {
     "exposed data parallel": "likewise",
     "exposed parameter servers": "pushing, adding up, pulling that nothing hides",
     "host": "dispatch of kernels where it is slower than the device",
+    "padding": "tokens that only fill up rows",
+    "sequence imbalance": "waiting for the ranks with the longest sequences",
     "stragglers": "waiting for slow devices and messages",
     "optimizer": "update of the weights",
 }

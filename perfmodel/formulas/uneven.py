@@ -46,6 +46,42 @@ def padding_share(*, tokens: Count, blocks: Count, capacity: Count) -> Count:
     return 1 - tokens / (blocks * capacity)
 
 
+def padding_time(*, padded: Seconds, useful: Seconds) -> Seconds:
+    r"""What tokens that only fill up rows add to a step.
+
+    .. math:: T = t_p - t_u
+
+    Args:
+        padded: t_p, of the step with them.
+        useful: t_u, of the same sequences if each microbatch held but its own tokens.
+
+    References:
+        Derived; Ruschel, Iftekhar, Manjunath, You, BLoad, 2023 (arXiv:2310.10879), counts the tokens.
+
+    >>> padding_time(padded=1.0, useful=0.75)
+    0.25
+    """
+    return padded - useful
+
+
+def left_over(*, time: Seconds, busy: Seconds) -> Seconds:
+    r"""What a device waits in a step that was simulated.
+
+    .. math:: T = t - b
+
+    Args:
+        time: t, from the first pass of the pipeline to its last.
+        busy: b, of them that this stage computes and sends.
+
+    References:
+        Derived; t is found by playing the passes of unequal stages, for which there is no formula.
+
+    >>> left_over(time=1.0, busy=0.75)
+    0.25
+    """
+    return time - busy
+
+
 def waiting_share(*, mean: Seconds, longest: Seconds) -> Count:
     r"""Share of a step in which ranks of unequal work wait for the last.
 

@@ -159,7 +159,7 @@ def _strategy(p: Prediction) -> dict[str, Any]:
 
 
 def _stages(p: Prediction) -> Iterator[dict[str, Any]]:
-    stages = int(p.layout.pp)
+    stages = int(np.size(p.footprint.total))
     classes = {name: np.broadcast_to(column, stages) for name, column in p.footprint.classes.items()}
     for stage in range(stages):
         sizes = {name: float(column[stage]) for name, column in classes.items()}

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from perfmodel.variation.idle import Idle
     from perfmodel.variation.mitigation import Plan
     from perfmodel.variation.simulate import Drawn, Simulation
-    from perfmodel.variation.varied import Varied, Waiting
+    from perfmodel.variation.varied import Pipelines, Sequences, Varied, Waiting
 
 SAME = 1e-8
 """Relative difference that is rounding, where nothing varies."""
@@ -26,6 +26,13 @@ SAME = 1e-8
 def variation_record(prediction: Varied) -> dict[str, Any]:
     """What a prediction says of delays and failures, in SI units; only the sections that were asked for."""
     made: dict[str, Any] = {}
+    if prediction.pipelines is not None:
+        made["pipelines"] = [
+            {**given.model_dump(), "time": time}
+            for given, time in zip(prediction.pipelines.given, prediction.pipelines.times, strict=True)
+        ]
+    if prediction.sequences is not None:
+        made["lengths"] = _sequences_record(prediction.sequences)
     if prediction.waiting is not None:
         waiting = prediction.waiting
         made["stragglers"] = {
@@ -44,6 +51,12 @@ def variation_record(prediction: Varied) -> dict[str, Any]:
 
 def variation_sections(prediction: Varied) -> Iterator[Section]:
     """The same as tables."""
+    if prediction.pipelines is not None:
+        header = ("pipeline", "layers x devices (slowdown)", "microbatches", "time", "waits")
+        rows = tuple(_pipelines(prediction.pipelines))
+        yield Section(f"Pipelines: {prediction.pipelines.name}", header, rows, frozenset({0, 2, 3, 4}))
+    if prediction.sequences is not None:
+        yield Section(f"Sequences: {prediction.sequences.name}", ("", ""), tuple(_sequences(prediction.sequences)))
     if prediction.waiting is not None:
         yield Section(
             f"Stragglers: {prediction.waiting.name}", ("", ""), tuple(_waiting(prediction, prediction.waiting))
@@ -55,6 +68,47 @@ def variation_sections(prediction: Varied) -> Iterator[Section]:
         title = f"Simulated: {count(prediction.simulation.steps)} draws, seed {prediction.simulation.seed}"
         header = ("", "simulated", "standard error", "closed form", "apart by")
         yield Section(title, header, tuple(_simulated(prediction, prediction.simulation)), frozenset({1, 2, 3, 4}))
+
+
+def _pipelines(made: Pipelines) -> Iterator[tuple[str, ...]]:
+    longest = max(made.times)
+    for index, (given, time) in enumerate(zip(made.given, made.times, strict=True)):
+        stages = ", ".join(
+            f"{stage.layers} x {stage.tp}" + (f" ({stage.slowdown:.4g})" if stage.slowdown != 1 else "")
+            for stage in given.stages
+        )
+        yield str(index), stages, str(given.microbatches), quantity(time, "s"), share(1 - time / longest)
+
+
+def _sequences_record(given: Sequences) -> dict[str, Any]:
+    deal = given.deal
+    return {
+        "name": given.name, "rows": deal.rows, "assignment": deal.assignment, "context": "by-length" if deal.by_length else "shared",
+        "mean": deal.lengths.mean, "longest": float(deal.lengths.values[-1]), "sequences_per_step": deal.sequences,
+        "padding": given.padding, "padding_time": given.padding_time, "slowest_factor": given.slowest,
+        "waiting_time": given.waiting_time, "step_time": given.step_time, "error": given.error,
+    }  # fmt: skip
+
+
+ROWS = {
+    "sequence": "padded to the sequence length of the workload",
+    "longest": "padded to the longest of its microbatch",
+    "packed": "several sequences in a row, which attention keeps apart",
+}
+DEALT = {"in-turn": "as they come", "balanced": "by their work, the most first, to the rank with least"}
+
+
+def _sequences(given: Sequences) -> Iterator[tuple[str, str]]:
+    deal = given.deal
+    yield "lengths", f"{count(deal.lengths.mean)} tokens on average, up to {count(deal.lengths.values[-1])}"
+    yield "rows", ROWS[deal.rows]
+    yield "ranks get them", DEALT[deal.assignment]
+    if deal.by_length:
+        yield "context", "each sequence has as many context parallel ranks as it needs"
+    yield "sequences", f"{deal.sequences:,.6g} in a step"
+    yield "padding", f"{share(given.padding)} of the tokens, {quantity(given.padding_time, 's')}"
+    how = "" if deal.has_formula else " (mean of drawn steps)"
+    yield "last rank", f"{given.slowest:.4g} x the average, {quantity(given.waiting_time, 's')} of waiting{how}"
 
 
 def _waiting(prediction: Varied, waiting: Waiting) -> Iterator[tuple[str, str]]:
@@ -106,11 +160,14 @@ def _reliability(r: Reliability) -> Iterator[tuple[str, str]]:
 
 
 def _simulated(prediction: Varied, simulation: Simulation) -> Iterator[tuple[str, ...]]:
-    def row(name: str, drawn: Drawn, closed: float, shown: Any) -> tuple[str, ...]:
-        difference = abs(drawn.mean - closed)
-        apart = difference / drawn.error if difference > SAME * closed and drawn.error > 0 else 0.0
+    def row(name: str, drawn: Drawn, closed: float, shown: Any, own_error: float = 0.0) -> tuple[str, ...]:
+        difference, error = abs(drawn.mean - closed), math.hypot(drawn.error, own_error)
+        apart = difference / error if difference > SAME * closed and error > 0 else 0.0
         return name, shown(drawn.mean), shown(drawn.error), shown(closed), f"{apart:.1f} errors"
 
+    if simulation.sequences is not None and prediction.sequences is not None:
+        given = prediction.sequences
+        yield row("sequences", simulation.sequences, given.step_time, lambda value: quantity(value, "s"), given.error)
     if simulation.step_time is not None:
         yield row("step", simulation.step_time, prediction.step_time, lambda value: quantity(value, "s"))
     if simulation.stretch is not None and prediction.reliability is not None:

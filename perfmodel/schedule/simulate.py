@@ -10,14 +10,16 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, reduce
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from perfmodel.schedule.passes import Pass
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from perfmodel.schedule.passes import Order, Slot
 
@@ -37,21 +39,18 @@ class Times:
     """Whether a device computes nothing while it sends."""
     shared: float = 1.0
     """Share of the sum of their times that a forward and a backward pass take together."""
+    microbatches: Sequence[Any] = ()
+    """Time of each microbatch over that of an average one, a number or a column of draws; empty where all are alike."""
 
     def of(self, slot: Slot) -> float:
         """Seconds of a slot."""
-        alone = sum(self.of_pass(each) for each in slot)
+        alone = sum((self.of_pass(each) for each in slot), start=0.0)
         return alone * (self.shared if is_joint(slot) else 1.0)
 
     def of_pass(self, each: Pass) -> float:
         """Seconds of a pass on its own."""
-        match each.kind:
-            case "forward":
-                return self.forward[each.position]
-            case "backward":
-                return self.backward[each.position]
-            case "weight":
-                return self.weight[each.position]
+        time: float = getattr(self, each.kind)[each.position]
+        return time * self.microbatches[each.microbatch] if self.microbatches else time
 
 
 def is_joint(slot: Slot) -> bool:
@@ -66,6 +65,7 @@ class Played:
     device: int
     slot: Slot
     start: float
+    """Seconds; where the microbatches have columns, so have these."""
     end: float
     sent: float
     """When what it sends has arrived; the end where it sends nothing."""
@@ -80,7 +80,8 @@ class Simulation:
     @cached_property
     def end(self) -> float:
         """When the last slot and the last send have ended."""
-        return max(played.sent for slots in self.devices for played in slots)
+        end: float = latest(played.sent for slots in self.devices for played in slots)
+        return end
 
     @cached_property
     def spans(self) -> tuple[float, ...]:
@@ -138,7 +139,7 @@ class _Run:
             if missing is not None:
                 self.waiting[missing].append(device)
                 return
-            ready = max((self.arrival(need, device) for need in inputs), default=0.0)
+            ready = latest(self.arrival(need, device) for need in inputs)
             done.append(self.play(device, slot, ready))
             for each in slot:
                 self.ended[each] = done[-1]
@@ -146,9 +147,9 @@ class _Run:
 
     def play(self, device: int, slot: Slot, ready: float) -> Played:
         before = self.played[device][-1:]
-        free = max(((one.sent if self.times.blocking else one.end) for one in before), default=0.0)
-        start = max(free, ready)
-        end = start + self.times.of(slot)
+        free = latest((one.sent if self.times.blocking else one.end) for one in before)
+        start = latest((free, ready))
+        end: float = start + self.times.of(slot)
         leaves = sum(self.leaves(each, device) for each in slot)
         return Played(device, slot, start, end, end + leaves * self.times.send)
 
@@ -175,6 +176,13 @@ class _Run:
             yield Pass("forward", microbatch, position)
             if position < self.last[microbatch]:
                 yield Pass("backward", microbatch, position + 1)
+
+
+def latest(times: Iterable[Any]) -> Any:
+    """Of numbers, or row by row of columns; 0 of none."""
+    found = list(times)
+    columns = any(isinstance(time, np.ndarray) for time in found)
+    return reduce(np.maximum, found) if columns else max(found, default=0.0)
 
 
 def _nothing(_: Pass) -> tuple[Pass, ...]:

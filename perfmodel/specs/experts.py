@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
+from perfmodel.formulas.uneven import settling_imbalance
 from perfmodel.origin import Fraction, Integer
 from perfmodel.specs.common import Size
 from perfmodel.yamlfile import Fault, Spec
@@ -21,6 +22,17 @@ Of Mixtral 8x7B on 32 A100 with hardly any such loss the busiest rank got 1.7 ti
 be 1.06; so it is at most that. LAER-MoE, PKU-DAIR/Hetu-Galvatron, branch laer-moe, token_analysis_backup.csv and
 convergence_analysis_backup.csv.
 """
+
+
+class Settling(Spec):
+    """A router that learns to balance: what is predicted is the mean step of the training."""
+
+    first: Annotated[Fraction, Field(ge=1)]
+    """Tokens of the busiest rank over the mean in the first steps; `imbalance` is what it comes to."""
+    settling: Annotated[Fraction, Field(gt=0)]
+    """Steps in which the difference falls to 1/e."""
+    steps: Size
+    """Of the training, or of the part of it that is asked about."""
 
 
 class Experts(Spec):
@@ -45,10 +57,22 @@ class Experts(Spec):
     imbalance: Annotated[Fraction, Field(ge=1)] = IMBALANCE
     """Tokens of the busiest rank over the mean, where no capacity bounds them; 1 where routing is forced to balance, 1.7 with
     hardly any loss to balance it."""
+    settling: Settling | None = None
+    """How the router comes to that imbalance; None has it from the start."""
     groups: Size | None = None
     """Into which the experts fall, where a token goes to a few groups alone."""
     top_groups: Size | None = None
     """Groups that a token goes to at most."""
+
+    @property
+    def mean_imbalance(self) -> float:
+        """Of the steps of the training."""
+        if self.settling is None:
+            return float(self.imbalance)
+        given = self.settling
+        return float(
+            settling_imbalance(first=given.first, last=self.imbalance, steps=given.steps, settling=given.settling)
+        )
 
     def is_mixture(self, layer: int) -> bool:
         """Whether a layer, counted from 0, has experts."""

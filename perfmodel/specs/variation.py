@@ -1,4 +1,4 @@
-"""What differs from step to step and from device to device: slow devices and messages, failures."""
+"""What differs from step to step and from device to device: slow devices and messages, failures, lengths of sequences."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from pydantic import Field
 from perfmodel.origin import Fraction, Integer, KeepOrigin
 from perfmodel.specs.common import Group, Positive, Share, Size, SpecFile
 from perfmodel.specs.failures import Failures, failure_faults
+from perfmodel.specs.lengths import SUM_ERROR, UnequalSequences, length_faults
+from perfmodel.specs.machines import Machines, machine_faults
+from perfmodel.specs.pipelines import UnequalPipeline, pipeline_faults
 from perfmodel.yamlfile import Fault, Spec
 
 if TYPE_CHECKING:
@@ -18,9 +21,6 @@ NotNegative = Annotated[Fraction, Field(ge=0)]
 Probability = Annotated[Fraction, Field(ge=0, le=1)]
 Owner = Annotated[Literal["device", "node", "step"], KeepOrigin]
 Lasting = Annotated[Literal["step", "pass"], KeepOrigin]
-SUM_ERROR = 1e-6
-"""By which shares that are written with few digits may miss one."""
-
 LEAST_TAIL = 3
 """Of a Pareto distribution, for its third moment to be finite."""
 
@@ -182,49 +182,50 @@ AnyMitigation = Annotated[
 ]
 
 
-class Machines(Spec):
-    """Classes of replicas that differ for good, and how the work follows their speed."""
-
-    speeds: tuple[Positive, ...] = Field(min_length=1)
-    """Of computing, over that of the hardware file; the replicas are spread evenly over the classes."""
-    balance: Annotated[Literal["none", "batch", "threads"], KeepOrigin] = "none"
-    """none: each replica works on as many samples. batch: in proportion to its speed. threads: a whole number of logical workers each."""
-    threads: Size | None = None
-    """Logical workers of the job, where they are balanced."""
-
-
 class Stragglers(Group):
     """Delays of computing and of messages, independent of one another, and what is done about them."""
 
     machines: Machines | None = None
     """None: all are alike but for the delays."""
+    pipelines: tuple[UnequalPipeline, ...] = ()
+    """Replicas in the place of those of the strategy, each with stages of its own."""
     compute: tuple[AnyPart, ...] = ()
     """Their delays add up."""
     communication: tuple[AnyPart, ...] = ()
     mitigation: AnyMitigation | None = None
     """None waits for all."""
 
+    @property
+    def is_plan_only(self) -> bool:
+        """Whether it says who does what, and nothing of delays."""
+        return bool(self.pipelines) and not self.compute and not self.communication
+
 
 class Variation(SpecFile):
-    """Stragglers, failures, or both."""
+    """Stragglers, failures, sequences of several lengths, or several of these."""
 
     stragglers: Stragglers | None = None
     failures: Failures | None = None
+    lengths: UnequalSequences | None = None
 
     def faults(self) -> Iterator[Fault]:
         """Also: histograms that do not add up, mitigations that contradict themselves, failures of nothing."""
         yield from super().faults()
-        if not (self.stragglers or self.failures):
-            yield Fault("", "needs a section 'stragglers' or 'failures'")
+        if not (self.stragglers or self.failures or self.lengths):
+            yield Fault("", "needs a section 'stragglers', 'failures' or 'lengths'")
         if self.stragglers:
             for phase in ("compute", "communication"):
                 for index, part in enumerate(getattr(self.stragglers, phase)):
                     yield from _part_faults(part, f"stragglers.{phase}.{index}")
             if self.stragglers.machines:
-                yield from _machine_faults(self.stragglers.machines)
+                yield from machine_faults(self.stragglers.machines)
+            beside = [name for name in ("machines", "mitigation") if getattr(self.stragglers, name) is not None]
+            yield from pipeline_faults(self.stragglers.pipelines, beside)
             yield from _mitigation_faults(self.stragglers.mitigation)
         if self.failures:
             yield from failure_faults(self.failures)
+        if self.lengths:
+            yield from length_faults(self.lengths)
 
 
 def _part_faults(part: Part, path: str) -> Iterator[Fault]:
@@ -242,16 +243,6 @@ def _part_faults(part: Part, path: str) -> Iterator[Fault]:
         )
     if part.lasts == "pass" and part.per != "device":
         yield Fault(f"{path}.lasts", f"'pass' is for delays per device, not per {part.per}", part.lasts)
-
-
-def _machine_faults(machines: Machines) -> Iterator[Fault]:
-    threads, path = machines.threads, "stragglers.machines.threads"
-    if threads is None and machines.balance == "threads":
-        yield Fault(
-            "stragglers.machines.balance", "'threads' needs 'threads', the number of logical workers", machines.balance
-        )
-    if threads is not None and machines.balance != "threads":
-        yield Fault(path, f"is for balance 'threads', not {str(machines.balance)!r}", threads)
 
 
 def _mitigation_faults(mitigation: object) -> Iterator[Fault]:

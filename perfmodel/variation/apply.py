@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -10,19 +10,20 @@ import numpy as np
 
 from perfmodel.errors import InputError, Place, Problem
 from perfmodel.formulas.mitigation import straggler_delay
-from perfmodel.origin import place_of
-from perfmodel.prediction import Prediction
 from perfmodel.timeline import Part, Repeat, Serial, duration, term
-from perfmodel.variation.balance import slowdown
 from perfmodel.variation.failures import reliability
+from perfmodel.variation.machines import machine_factor
 from perfmodel.variation.mitigation import Plan, plans
 from perfmodel.variation.reweigh import Base, base_of, loaded, slowed
-from perfmodel.variation.simulate import Job, Simulation, simulate
+from perfmodel.variation.simulate import Job, Simulation, drawn, simulate
 from perfmodel.variation.slowest import Phase, Shape
 from perfmodel.variation.tables import LOGITS, Table
-from perfmodel.variation.varied import Varied, Waiting
+from perfmodel.variation.unequal import drawn_with_lengths, with_lengths
+from perfmodel.variation.unequal_pipelines import with_pipelines
+from perfmodel.variation.varied import Varied, Waiting, varied
 
 if TYPE_CHECKING:
+    from perfmodel.prediction import Prediction
     from perfmodel.specs import Variation
     from perfmodel.specs.variation import Stragglers
 
@@ -41,14 +42,15 @@ class _Outcome:
 
 def vary(
     prediction: Prediction, stragglers: Variation | None = None, failures: Variation | None = None,
-    *, steps: int = 0, seed: int = 0,
+    *, lengths: Variation | None = None, steps: int = 0, seed: int = 0,
 ) -> Varied:  # fmt: skip
-    """The prediction with delays and failures.
+    """The prediction with unequal sequences, delays and failures.
 
     Args:
-        prediction: of a step without either.
+        prediction: of a step without any of them.
         stragglers: a file with a section of this name.
-        failures: likewise; both may be one file.
+        failures: likewise; all may be one file.
+        lengths: likewise, of sequences.
         steps: to simulate beside the closed forms; 0 simulates none.
         seed: of the simulation.
 
@@ -56,20 +58,28 @@ def vary(
     """
     problems = [
         Problem(Place(f"--{name}"), str(file.name), f"has no section '{name}'")
-        for name, file in (("stragglers", stragglers), ("failures", failures))
+        for name, file in (("stragglers", stragglers), ("failures", failures), ("lengths", lengths))
         if file is not None and getattr(file, name) is None
     ]
+    section = stragglers.stragglers if stragglers else None
+    if section is not None and section.pipelines and lengths is not None:
+        problems.append(
+            Problem(Place("--lengths"), "", "are dealt to equal pipelines; leave out those of --stragglers")
+        )
     if problems:
         raise InputError(problems)
-    own = {field.name: getattr(prediction, field.name) for field in fields(Prediction)}
-    made = Varied(**own)
-    section = stragglers.stragglers if stragglers else None
-    if section is not None:
+    made = varied(prediction)
+    if section is not None and section.pipelines:
+        made = with_pipelines(made, section.pipelines, str(stragglers.name))  # type: ignore[union-attr]
+    if lengths is not None and lengths.lengths is not None:
+        made = with_lengths(made, lengths.lengths, str(lengths.name))
+    undelayed = made
+    if section is not None and not section.is_plan_only:
         made = _delayed(made, section, str(stragglers.name))  # type: ignore[union-attr]
     if failures is not None and failures.failures is not None:
         made = replace(made, reliability=reliability(made, failures.failures, str(failures.name)))
     if steps:
-        made = replace(made, simulation=_simulated(prediction, made, section, steps, seed))
+        made = replace(made, simulation=_simulated(undelayed, made, section, steps, seed))
     return made
 
 
@@ -88,7 +98,10 @@ def _simulated(prediction: Prediction, made: Varied, section: Stragglers | None,
             )
             for plan, share in made.waiting.plans
         ]
-    return simulate(jobs, made.reliability, steps=steps, seed=seed)
+    simulated = simulate(jobs, made.reliability, steps=steps, seed=seed)
+    if made.sequences is None:
+        return simulated
+    return replace(simulated, sequences=drawn(drawn_with_lengths(made, steps, np.random.default_rng(seed))))
 
 
 def shape_of(prediction: Prediction) -> Shape:
@@ -106,23 +119,9 @@ def _phases(prediction: Prediction, section: Stragglers) -> tuple[Phase, Phase]:
     return Phase(section.compute, shape), Phase(section.communication, shape)
 
 
-def _machine_factor(prediction: Prediction, section: Stragglers) -> float:
-    """Time of computing on machines of several speeds over that on those of the hardware file."""
-    machines = section.machines
-    if machines is None:
-        return 1.0
-    speeds = [float(speed) for speed in machines.speeds]
-    threads = None if machines.threads is None else int(machines.threads)
-    try:
-        return slowdown(speeds, int(prediction.layout.dp), balance=str(machines.balance), threads=threads)
-    except ValueError as error:
-        place = place_of(machines.threads, Place("stragglers.machines"))
-        raise InputError([Problem(place, "stragglers.machines.threads", str(error))]) from None
-
-
 def _delayed(prediction: Varied, section: Stragglers, name: str) -> Varied:
     compute, messages = _phases(prediction, section)
-    factor = _machine_factor(prediction, section)
+    factor = machine_factor(prediction, section.machines)
     unequal = slowed(prediction.tree, factor)
     if section.mitigation is None:
         outcomes = [(_all(unequal, compute, messages), Plan("none", compute.shape.replicas), 1.0)]

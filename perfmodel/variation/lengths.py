@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from numpy.random import Generator
     from numpy.typing import NDArray
+
+    from perfmodel.specs.lengths import AnyLengths
 
     Array = NDArray[np.float64]
 
@@ -46,6 +49,13 @@ class Lengths:
         middle = (np.arange(CELLS) + 0.5) / CELLS
         values = np.clip(np.round(median * np.exp(sigma * ndtri(middle))), 1, most)
         return cls.of(values)
+
+    @classmethod
+    def given(cls, distribution: AnyLengths, most: float) -> Lengths:
+        """What a file says, cut off at ``most`` where it says nothing else."""
+        if distribution.kind == "histogram":
+            return cls.histogram(distribution.lengths, distribution.shares)
+        return cls.lognormal(float(distribution.median), float(distribution.sigma), float(distribution.most or most))
 
     @classmethod
     def histogram(cls, values: Sequence[float], shares: Sequence[float]) -> Lengths:
@@ -117,6 +127,15 @@ class Lengths:
             raise ValueError(f"{capacity:g} is below the longest sequence, {self.values[-1]:g}")
         return float(padding_share(tokens=self.mean, blocks=1, capacity=capacity))
 
-    def draw(self, count: int, seed: int) -> Array:
+    def draw(self, count: int, seed: int | Generator) -> Array:
         """So many lengths at random."""
         return np.random.default_rng(seed).choice(self.values, size=count, p=self.shares / self.shares.sum())
+
+    def longest_of(self, batch: int) -> Lengths:
+        """The distribution of the longest of a batch.
+
+        >>> Lengths.histogram([10, 30], [0.5, 0.5]).longest_of(2).shares.tolist()
+        [0.25, 0.75]
+        """
+        below = np.minimum(np.cumsum(self.shares) / self.shares.sum(), 1.0)
+        return Lengths(self.values, np.diff(below**batch, prepend=0.0))

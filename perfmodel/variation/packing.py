@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
+_ROUNDING = 1e-12
+"""Relative, of a quotient that is meant to be whole."""
+
 
 @dataclass(frozen=True, slots=True)
 class Packed:
@@ -68,8 +71,8 @@ def pack(lengths: Sequence[float] | Array, capacity: float, *, sort: bool = True
     return Packed(tuple(map(tuple, rows)), capacity)
 
 
-def balanced(costs: Sequence[float] | Array, ranks: int) -> list[list[int]]:
-    """Which items each rank gets: the costliest first, each to the rank with least so far.
+def balanced(costs: Sequence[float] | Array, ranks: int, most: int | None = None) -> list[list[int]]:
+    """Which items each rank gets: the costliest first, each to the rank with least so far, of those with fewer than ``most``.
 
     The last to end takes at most 4/3 - 1/(3 ranks) of the best (Graham, Bounds on multiprocessing timing anomalies, SIAM J. Appl.
     Math. 17(2), 1969; recalled, a test holds it).
@@ -83,7 +86,8 @@ def balanced(costs: Sequence[float] | Array, ranks: int) -> list[list[int]]:
     for item in order.tolist():
         load, rank = heapq.heappop(loads)
         chosen[rank].append(item)
-        heapq.heappush(loads, (load + float(costs[item]), rank))
+        if most is None or len(chosen[rank]) < most:
+            heapq.heappush(loads, (load + float(costs[item]), rank))
     return chosen
 
 
@@ -108,5 +112,6 @@ def context_degrees(lengths: Sequence[float] | Array, capacity: float) -> Array:
     >>> context_degrees([100, 4096, 9000], 4096).tolist()
     [1.0, 1.0, 3.0]
     """
-    degrees: Array = np.maximum(np.ceil(np.asarray(lengths, dtype=float) / capacity), 1.0)
+    whole = np.ceil(np.asarray(lengths, dtype=float) / capacity * (1 - _ROUNDING))
+    degrees: Array = np.maximum(whole, 1.0)
     return degrees

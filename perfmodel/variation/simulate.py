@@ -56,6 +56,13 @@ class Simulation:
     """Share of the batch that counts."""
     stretch: Drawn | None
     """Time of a stretch with its checkpoint, failures included, over the work in it."""
+    sequences: Drawn | None = None
+    """Step with sequences of several lengths, before other delays."""
+
+
+def drawn(values: Array) -> Drawn:
+    """The mean of independent values, with its error."""
+    return Drawn(float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values))))
 
 
 def simulate(jobs: list[Job], reliability: Reliability | None, *, steps: int, seed: int) -> Simulation:
@@ -68,11 +75,11 @@ def simulate(jobs: list[Job], reliability: Reliability | None, *, steps: int, se
         seed: of the random numbers.
     """
     random = np.random.default_rng(seed)
-    drawn = [(job.share, *_steps(job, max(round(steps * job.share), 2), random)) for job in jobs]
+    made = [(job.share, *_steps(job, max(round(steps * job.share), 2), random)) for job in jobs]
     stretch = None if reliability is None else _stretches(reliability, steps, random)
     return Simulation(
-        steps, seed, _combined([(share, times) for share, times, _ in drawn]),
-        _combined([(share, counted) for share, _, counted in drawn]), stretch,
+        steps, seed, _combined([(share, times) for share, times, _ in made]),
+        _combined([(share, counted) for share, _, counted in made]), stretch,
     )  # fmt: skip
 
 
@@ -89,8 +96,8 @@ def _steps(job: Job, steps: int, random: Generator) -> tuple[Array, Array]:
     shape = job.compute.shape
     held = shape.devices * (shape.passes if _passing(job) else 1)
     batch = max(int(DRAWS / held), 1)
-    drawn = [_batch(job, min(batch, steps - start), random) for start in range(0, steps, batch)]
-    times, counted = zip(*drawn, strict=True)
+    batches = [_batch(job, min(batch, steps - start), random) for start in range(0, steps, batch)]
+    times, counted = zip(*batches, strict=True)
     return np.concatenate(times), np.concatenate(counted)
 
 
@@ -160,8 +167,7 @@ def _stretches(reliability: Reliability, count: int, random: Generator) -> Drawn
     time, failures = _unbroken(count, r.interval + r.write, r.rate, random)
     again, _ = _unbroken(int(failures.sum()), r.restart, r.rate, random)
     time += np.bincount(np.repeat(np.arange(count), failures), again, count)
-    share = time / r.interval
-    return Drawn(float(share.mean()), float(share.std(ddof=1) / np.sqrt(count)))
+    return drawn(time / r.interval)
 
 
 def _unbroken(

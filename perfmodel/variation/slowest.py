@@ -150,7 +150,7 @@ class Phase:
         if device:
             levels.append((1, _sum(device)))
         if passing:
-            levels.append((shape.group, _average(_sum(passing).largest(shape.group), shape.passes)))
+            levels.append((shape.group, averaged(_sum(passing).largest(shape.group), shape.passes)))
         if node:
             levels.append((min(shape.node, shape.devices), _sum(node)))
         return tuple(sorted(levels, key=lambda level: level[0]))
@@ -170,7 +170,7 @@ def _sum(parts: list[Part]) -> Table:
     return reduce(lambda a, b: a.plus(b.scaled(1.0, -1.0)), tables)
 
 
-def _average(table: Table, count: float) -> Table:
+def averaged(table: Table, count: float) -> Table:
     """Of the mean of ``count`` independent ones: a gamma distribution with the same first three moments."""
     if count <= 1:
         return table

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from perfmodel import api
 from perfmodel.cli import main
 from perfmodel.errors import InputError
 from perfmodel.validation.systems.judge import judge_systems
+from perfmodel.validation.systems.listing import Listing, rows
 from perfmodel.validation.systems.spec import System, load_systems, system_names
 from perfmodel.yamlfile import load
 
@@ -23,7 +25,7 @@ FAILING = {
     ("mics", "model FLOP/s of a device under DeepSpeed's ZeRO 3, 141 / 1.397"),
 }
 """With its cause in the file; a check that starts to pass leaves this list."""
-FIGURES = {"anchor-comparison", "hardware-scaling-trends", "leading-edge-systems", "freeride", "deeppool", "lb-bsp", "malleus",
+FIGURES = {"adaptive-sgd", "data-encoding", "redundancy", "anchor-comparison", "hardware-scaling-trends", "leading-edge-systems", "freeride", "deeppool", "lb-bsp", "malleus",
            "gradient-coding", "decoupled-backpropagation"}  # fmt: skip
 SYSTEMS = load_systems()
 
@@ -32,6 +34,31 @@ def test_every_entry_has_one_system() -> None:
     entries = [system.entry for _, system in SYSTEMS]
     assert len(entries) == len(set(entries))
     assert set(entries) == ENTRIES
+
+
+def test_the_list_has_every_system_once() -> None:
+    """Anchors and twenty entries of three lists; two repeat others."""
+    every = [row.entry for row in rows()]
+    assert len(every) == len(set(every))
+    assert set(every) == {
+        f"{group}-{n}" for group, first in (("000", 0), ("001", "A"), ("004", "A")) for n in (first, *range(1, 21))
+    }
+
+
+def test_the_page_is_that_of_the_list() -> None:
+    page = importlib.import_module("tools.systems_page")
+    assert page.PAGE.read_text(encoding="utf-8") == page.page(), "python tools/systems_page.py writes it again"
+
+
+def test_an_entry_says_one_thing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    entry = '{entry: "000-1", name: one, paper: none, expressed: so, missing: all, studies: [nothing]}'
+    Path("list.yaml").write_text(f"schema: 1\nentries:\n  - {entry}\n", encoding="utf-8")
+    with pytest.raises(InputError) as caught:
+        load(Path("list.yaml"), Listing)
+    assert [problem.message for problem in caught.value.problems] == [
+        "needs one of 'expressed', 'same' and 'missing', not 2", "there is no study nothing",
+    ]  # fmt: skip
 
 
 def test_each_says_how_and_what_was_readable() -> None:

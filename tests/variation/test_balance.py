@@ -14,6 +14,7 @@ import perfmodel
 from perfmodel.errors import InputError
 from perfmodel.library import folder as find_folder
 from perfmodel.variation.balance import affine_batch, proportional_batch, slowdown, split
+from perfmodel.variation.machines import speed_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -148,3 +149,43 @@ class TestPredicted:
             InputError, match=r"easyscale.yaml:10:\d+: stragglers.machines.threads: 12 logical workers leave"
         ):
             perfmodel.predict("gpt2-355m", MACHINE, devices=16, batch=64, stragglers="easyscale")
+
+
+class TestDeviceClasses:
+    """Two hosts of A100 and one of V100 under one job: speeds are predictions."""
+
+    @pytest.mark.parametrize("balance", ["none", "batch"])
+    def test_the_slow_class_or_the_mean(self, balance: str, tmp_path: Path) -> None:
+        file = tmp_path / "classes.yaml"
+        file.write_text(
+            "schema: 1\nname: classes\nsources: {none: invented}\nstragglers:\n  source: none\n  status: assumed\n"
+            f"  machines: {{devices: [dgx-a100-80gb, dgx-1-v100], counts: [2, 1], balance: {balance}}}\n",
+            encoding="utf-8",
+        )
+        job: dict[str, Any] = {"devices": 24, "batch": 96, "precision": "fp16"}
+        plain: Any = perfmodel.predict("gpt2-355m", "dgx-a100-80gb", **job)
+        mixed: Any = perfmodel.predict("gpt2-355m", "dgx-a100-80gb", stragglers=file, **job)
+        speed = speed_of(plain, "dgx-1-v100")
+        assert 0.2 < speed < 0.7
+        expected = 1 / speed if balance == "none" else 3 / (2 + speed)
+        assert mixed.waiting.machine_factor == pytest.approx(expected)
+        assert mixed.step_time > plain.step_time
+
+    @pytest.mark.parametrize(
+        ("machines", "message"),
+        [
+            ("{balance: batch}", "needs 'speeds' or 'devices', one of the two"),
+            ("{speeds: [1.0, 2.0], counts: [1]}", "1 counts for 2 classes"),
+            ("{devices: [dgx-1-v100x]}", "did you mean 'dgx-1-v100'"),
+            ("{devices: [dgx-1-v100]}", "has no peak for bf16"),
+        ],
+    )
+    def test_what_is_refused(self, machines: str, message: str, tmp_path: Path) -> None:
+        file = tmp_path / "classes.yaml"
+        file.write_text(
+            "schema: 1\nname: classes\nsources: {none: invented}\nstragglers:\n  source: none\n  status: assumed\n"
+            f"  machines: {machines}\n",
+            encoding="utf-8",
+        )
+        with pytest.raises(InputError, match=message):
+            perfmodel.predict("gpt2-355m", "dgx-a100-80gb", stragglers=file, devices=8, batch=8, precision="bf16")

@@ -115,7 +115,7 @@ class TestBubbles:
 
 
 REFUSED = [
-    (["--simulate", "10"], ["--simulate: draws what --stragglers or --failures say; give one"]),
+    (["--simulate", "10"], ["--simulate: draws what --stragglers, --failures or --lengths say; give one"]),
     (["--simulate", "-1"], ["perfmodel: Invalid value for '--simulate': Input should be greater than or equal to 0; see perfmodel predict --help"]),
     (
         ["--stragglers", "jitter-asumed"],

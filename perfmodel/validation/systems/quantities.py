@@ -12,8 +12,11 @@ from perfmodel.job import load_job
 from perfmodel.library import find
 from perfmodel.parallel import Group, Message
 from perfmodel.prediction import Prediction, predict
+from perfmodel.schedule import SCHEDULES
+from perfmodel.schedule.simulate import Times
 from perfmodel.timeline import duration
 from perfmodel.variation.apply import vary
+from perfmodel.variation.asked import lengths_of
 from perfmodel.variation.balance import proportional_batch, slowdown, split
 from perfmodel.variation.bursts import burst, layers_of
 from perfmodel.variation.lengths import Lengths
@@ -30,26 +33,44 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 
-def step(*, workload: str, hardware: str, metric: str = "step_time", strategy: str | None = None,
-         stragglers: str | None = None, sets: dict[str, Any] | None = None, **settings: Any) -> float:  # fmt: skip
+def step(*, workload: str, hardware: str, metric: str = "step_time", strategy: str | None = None, stragglers: str | None = None,
+         lengths: str | None = None, sets: dict[str, Any] | None = None, **settings: Any) -> float:  # fmt: skip
     """One number of a prediction.
 
-    The metric is step_time, samples_per_second, memory_peak, model_flops (per device and second), or the name of a kind of term, for
-    its exposed time.
+    The metric is step_time, samples_per_second, tokens_per_second, memory_peak, model_flops (per device and second), or the name of
+    a kind of term, for its exposed time.
     """
     job = load_job(workload, hardware, strategy, settings, sets)
     made = predict(job.workload, job.hardware, job.strategy)
-    if stragglers is not None:
-        made = vary(made, find("variations", stragglers))
+    if stragglers is not None or lengths is not None:
+        delays = None if stragglers is None else find("variations", stragglers)
+        made = vary(made, delays, lengths=None if lengths is None else lengths_of(lengths))
     return _metric(made, metric)
 
 
 def _metric(made: Prediction, metric: str) -> float:
     if metric == "model_flops":
         return made.flops() / made.step_time / made.devices
-    if metric in {"step_time", "samples_per_second", "memory_peak"}:
+    if metric in {"step_time", "samples_per_second", "tokens_per_second", "memory_peak"}:
         return float(getattr(made, metric))
     return float(made.kinds[metric][1])
+
+
+def pipeline_spread(*, stragglers: str, **job: Any) -> float:
+    """Time of the longest of unequal pipelines over that of the shortest."""
+    loaded = load_job(job.pop("workload"), job.pop("hardware"), job.pop("strategy", None), job)
+    made = vary(predict(loaded.workload, loaded.hardware, loaded.strategy), find("variations", stragglers)).pipelines
+    return max(made.times) / min(made.times) if made else 1.0
+
+
+def schedule_time(*, schedule: str, stages: int, forward: float, backward: float, microbatches: int = 64) -> float:
+    """Of one microbatch in a long run of them over equal stages, by the exact simulation; half of backward goes into weights.
+
+    Forward and backward are those of the whole model.
+    """
+    half = [backward / 2 / stages] * stages
+    made = SCHEDULES[schedule].step(stages, 1, microbatches, Times([forward / stages] * stages, half, half))  # type: ignore[index]
+    return made / microbatches
 
 
 def machine(*, hardware: str, path: str) -> float:
@@ -146,7 +167,7 @@ QUANTITIES: dict[str, Callable[..., Any]] = {
     "bubble-share": idle.bubble_share, "exponential-kth": order_statistics.exponential_kth,
     "gradient-code": mitigation.coded_gradient_time, "best-gradient-code": best_gradient_code,
     "replicated": mitigation.replicated_time, "balance-gain": mitigation.balance_gain, "batch-gain": batch_gain,
-    "malleus": malleus, "slowest": slowest, "slowdown": slowdown, "sliced": uneven.sliced_time,
+    "malleus": malleus, "slowest": slowest, "slowdown": slowdown, "pipeline-spread": pipeline_spread, "schedule-time": schedule_time, "sliced": uneven.sliced_time,
     "rehearsed": uneven.rehearsed_time, "decoupled": uneven.decoupled_time, "useful-share": uneven.useful_share,
     "burst-gain": burst_gain, "padding-cut": padding_cut, "packed-tokens": packed_tokens, "waiting-cut": waiting_cut,
     "context-ranks": context_ranks, "gather-cut": gather_cut, "least-servers": least_servers,

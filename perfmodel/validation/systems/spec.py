@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FILE = "system.yaml"
+ENTRY = r"^\d{3}-(A|\d{1,2})$"
+"""A number in the list of systems."""
 Numbers = float | tuple[float, ...]
 
 
@@ -50,7 +52,7 @@ class System(Spec):
 
     schema_version: Literal[1] = Field(alias="schema")
     name: str = Field(min_length=1)
-    entry: str = Field(pattern=r"^\d{3}-(A|\d{1,2})$")
+    entry: str = Field(pattern=ENTRY)
     """Its number in the list of systems."""
     sources: dict[str, str] = Field(min_length=1)
     expressed: str = Field(min_length=1)
@@ -103,9 +105,10 @@ def load_systems(chosen: Sequence[str] = ()) -> list[tuple[str, System]]:
             problems.extend(error.problems)
     if problems:
         raise InputError(problems)
-    return sorted(found, key=lambda pair: _order(pair[1].entry))
+    return sorted(found, key=lambda pair: entry_order(pair[1].entry))
 
 
-def _order(entry: str) -> tuple[str, int]:
+def entry_order(entry: str) -> tuple[str, int]:
+    """Where an entry stands in the list: its anchor first."""
     group, _, number = entry.partition("-")
     return group, 0 if number == "A" else int(number)
