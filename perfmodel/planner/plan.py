@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfmodel.cost.outcome import step_cost
+from perfmodel.planner.finalists import Finalist, differences, finalist
 from perfmodel.planner.limits import OBJECTIVES, excesses
 from perfmodel.planner.search import LEAD_ERROR, Outcome, Question, Row, is_near, search
 from perfmodel.planner.sensitivity import Sensitivity, sensitivities
@@ -62,6 +63,17 @@ class Plan:
     def plans(self) -> tuple[Prediction, ...]:
         """The best, predicted in full."""
         return tuple(map(predicted, self.rows))
+
+    @cached_property
+    def finalists(self) -> tuple[Finalist, ...]:
+        """The best, each played pass by pass."""
+        return tuple(finalist(made, row.question.room) for made, row in zip(self.plans, self.rows, strict=True))
+
+    @cached_property
+    def differences(self) -> dict[str, float]:
+        """Seconds that the simulation of the best plan takes longer than its closed form, by cause; none where it is not played."""
+        played = self.finalists and self.finalists[0].simulated is not None
+        return differences(self.plans[0]) if played else {}
 
     @cached_property
     def front(self) -> tuple[Row, ...]:

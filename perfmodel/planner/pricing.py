@@ -125,7 +125,7 @@ class Pricing:
         self, work: chain.Work, layout: Layout, strategy: Strategy, part: Callable[[Footprint], Number]
     ) -> tuple[Floats, ...]:
         """Bytes on the stages of which one is the fullest."""
-        stages = telling_stages(layout.pp)
+        stages = telling_stages(layout)
         footprints = (footprint(work.share, work.state, layout, strategy, stage) for stage in stages)
         return tuple(column_of(part(each), np.size(layout.tp)) for each in footprints)
 

@@ -50,6 +50,11 @@ class Question:
         """With the memory of a device."""
         return (capacity(self.hardware), *self.limits)
 
+    @property
+    def room(self) -> float:
+        """Bytes of a device that a plan may fill."""
+        return min(limit.bound for limit in self.all_limits if (limit.figure, limit.relation) == ("memory.peak", "<="))
+
 
 @dataclass(frozen=True, slots=True)
 class Row:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from perfmodel.origin import Fraction, Integer, KeepOrigin, Text
 from perfmodel.specs.common import Group
@@ -35,7 +36,15 @@ ORDER = ("tp", "cp", "ep", "dp", "pp")
 """Degrees of parallelism in the order in which ranks are numbered, innermost first."""
 Dispatcher = Annotated[Literal["all-to-all", "deduplicated", "all-gather"], KeepOrigin]
 ExpertKernels = Annotated[Literal["grouped", "each"], KeepOrigin]
-StageLayers = Annotated[Literal["equal", "last-fewer", "ends-fewer"], KeepOrigin]
+
+
+def _stage_layers(value: str) -> str:
+    if value not in {"equal", "last-fewer", "ends-fewer"} and not re.fullmatch(r"\d+(-\d+)+", value):
+        raise ValueError("must be 'equal', 'last-fewer' or 'ends-fewer', or layers of each chunk as in 19-21-21-19")
+    return value
+
+
+StageLayers = Annotated[Text, AfterValidator(_stage_layers)]
 MODULES = frozenset({"norms", "activations", "latent"})
 """Parts of a layer that may be recomputed by name."""
 MapLayout = Annotated[Literal["channels-first", "channels-last"], KeepOrigin]
@@ -99,8 +108,9 @@ class Strategy(Spec):
     vpp: Degree = 1
     """Virtual stages (model chunks) on each pipeline stage; above 1 the schedule is interleaved."""
     stage_layers: StageLayers = "equal"
-    """What happens to layers that do not divide by the chunks: refused; the last chunk has fewer; or the first and the last
-    do, as where embedding and head count as layers."""
+    """What happens to layers that do not divide by the chunks: refused (equal); the last chunk has fewer (last-fewer); or the
+    first and the last do, as where embedding and head count as layers (ends-fewer). Or the layers of each chunk along the
+    model, as in 19-21-21-19."""
     cp: Degree = 1
     """Context parallel: each sequence cut into cp parts."""
     dp: Degree | None = None
