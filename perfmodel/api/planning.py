@@ -1,0 +1,70 @@
+"""Find the best layout."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from perfmodel.planner.plan import Plan
+
+
+def plan(
+    workload: str | Path,
+    hardware: str | Path | Sequence[str | Path],
+    *,
+    devices: int | str | Sequence[int],
+    objective: str = "time",
+    constrain: Sequence[str] = (),
+    fix: Mapping[str, Any] | None = None,
+    top: int = 10,
+    strategy: str | Path | None = None,
+    sets: Mapping[str, Any] | None = None,
+    plot: str | Path | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    **settings: Any,
+) -> Plan:
+    """Price every way to lay out a job, and find the best.
+
+    Args:
+        workload: a name of the library or a YAML file.
+        hardware: likewise, one machine or several.
+        devices: of the job: a number, several, or a range: "8..1024" doubles, "64..256:64" goes by steps.
+        objective: time, throughput, cost, energy or memory.
+        constrain: bounds besides the memory of a device, as "memory.peak<=72 GiB" or "mfu>=0.4".
+        fix: {axis: value or values} that the search keeps to: tp, cp, pp, dp, vpp, microbatch, shard_group,
+            sequence_parallel, zero, recompute, schedule.
+        top: how many plans to return.
+        strategy: what is no axis of the search (software, attention, overlap …); axes that it states stay as they are.
+        sets: further overrides, {"hardware.network.0.latency": "3 us"}.
+        plot: a picture of the front to write.
+        progress: told how much is done, of how much.
+        settings: single overrides: batch, seq, precision, attention.
+
+    Raises InputError with every fault of the request and of the files; that nothing fits is a result (`Plan.plans` is
+    empty, and `Plan.rejected` says what the nearest lack).
+
+    >>> import perfmodel
+    >>> found = perfmodel.plan("gpt2-124m", "dgx-a100-80gb", devices=8, batch=64, fix={"zero": 0}, top=1)
+    >>> found.evaluated > 100, found.plans[0].fits
+    (True, True)
+    """
+    from collections.abc import Sequence
+
+    from perfmodel.planner.limits import require_objective
+    from perfmodel.planner.plan import plan as search_all
+    from perfmodel.planner.request import questions, require_count
+    from perfmodel.reporting.plan_plot import plot_plan
+    from perfmodel.reporting.plots import require_picture
+
+    machines = [hardware] if isinstance(hardware, str) or not isinstance(hardware, Sequence) else list(hardware)
+    goal, count = require_objective(objective), require_count(top)
+    asked = questions(workload, machines, strategy, settings, sets, devices=devices, constrain=constrain, fix=fix or {})
+    if plot is not None:
+        require_picture(Path(plot))
+    found = search_all(asked, goal, count, progress)
+    if plot is not None:
+        plot_plan(found, Path(plot))
+    return found
