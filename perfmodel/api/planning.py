@@ -22,6 +22,7 @@ def plan(
     top: int = 10,
     strategy: str | Path | None = None,
     sets: Mapping[str, Any] | None = None,
+    max_batch: bool = False,
     plot: str | Path | None = None,
     progress: Callable[[int, int], None] | None = None,
     **settings: Any,
@@ -34,11 +35,13 @@ def plan(
         devices: of the job: a number, several, or a range: "8..1024" doubles, "64..256:64" goes by steps.
         objective: time, throughput, cost, energy or memory.
         constrain: bounds besides the memory of a device, as "memory.peak<=72 GiB" or "mfu>=0.4".
-        fix: {axis: value or values} that the search keeps to: tp, cp, pp, dp, vpp, microbatch, shard_group,
-            sequence_parallel, zero, recompute, schedule.
+        fix: {axis: value or values} that the search keeps to: tp, cp, pp, dp, ep, etp, vpp, microbatch, shard_group,
+            sequence_parallel, zero, recompute, schedule, order, stage_layers; "all" is every value of one of the last five.
         top: how many plans to return.
         strategy: what is no axis of the search (software, attention, overlap …); axes that it states stay as they are.
         sets: further overrides, {"hardware.network.0.latency": "3 us"}.
+        max_batch: for the largest global batch that fits without accumulation: one microbatch on a replica, or in a pipeline one
+            for each stage; a multiple of the devices, or where that is too much a divisor. Then time is that of a sample.
         plot: a picture of the front to write.
         progress: told how much is done, of how much.
         settings: single overrides: batch, seq, precision, attention.
@@ -53,6 +56,8 @@ def plan(
     """
     from collections.abc import Sequence
 
+    from perfmodel.errors import InputError, Place, Problem
+    from perfmodel.planner.largest import with_largest_batch
     from perfmodel.planner.limits import require_objective
     from perfmodel.planner.plan import plan as search_all
     from perfmodel.planner.request import questions, require_count
@@ -62,6 +67,10 @@ def plan(
     machines = [hardware] if isinstance(hardware, str) or not isinstance(hardware, Sequence) else list(hardware)
     goal, count = require_objective(objective), require_count(top)
     asked = questions(workload, machines, strategy, settings, sets, devices=devices, constrain=constrain, fix=fix or {})
+    if max_batch:
+        if settings.get("batch") is not None:
+            raise InputError([Problem(Place("--max-batch"), "", "finds the batch itself; leave batch out")])
+        asked, goal = tuple(map(with_largest_batch, asked)), "throughput" if goal == "time" else goal
     if plot is not None:
         require_picture(Path(plot))
     found = search_all(asked, goal, count, progress)

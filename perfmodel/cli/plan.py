@@ -30,6 +30,7 @@ def plan(
     sets: Annotated[list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Override anything, in all plans.")] = None,
     plot: Annotated[Path | None, typer.Option("--plot", metavar="PNG", help="Draw step time against memory of the plans that none beats.")] = None,
     *,
+    max_batch: Annotated[bool, typer.Option("--max-batch", help="Find the largest global batch that fits without accumulation, and its best plans.")] = False,
     form: FormatName = "table", output: OutputFile = None,
 ) -> None:  # fmt: skip
     """Find the best way to lay out a job: every factorisation, priced by the model of `predict`.
@@ -44,7 +45,8 @@ def plan(
     with progress_bar("planning") as progress:
         found = api.plan(
             workload, hardware, devices=devices, objective=objective, constrain=constrain or [], fix=_fixed(fix or []),
-            top=top, strategy=strategy, sets=assignments(sets or []), plot=plot, progress=progress,
+            top=top, strategy=strategy, sets=assignments(sets or []), plot=plot, max_batch=max_batch,
+            progress=progress,
             **{name: _scalar(text) for name, text in given.items() if text is not None},
         )  # fmt: skip
     write(api.report(found), form, output)

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfmodel.errors import InputError, Place, Problem
+from perfmodel.errors import InputError
 from perfmodel.graph.flops import model_flops
 from perfmodel.parallel import Layout, arrange
 from perfmodel.planner.limits import OBJECTIVES, Figures, Limit, broken, capacity
 from perfmodel.planner.pricing import Pricing
 from perfmodel.planner.shortlist import Front, Shortlist
-from perfmodel.planner.space import Refusals, allowed, are_alike, choices, space_of, strategy_of
+from perfmodel.planner.space import Refusals, allowed, choices, space_of, strategy_of
 from perfmodel.prediction import work_of
 
 if TYPE_CHECKING:
@@ -130,9 +130,6 @@ class _Search:
         q = self.question
         ones = Layout(tp=1, pp=1, vpp=1, cp=1, dp=1, microbatch=1, batch=1, shard_group=1)
         graph, batch = work_of(q.workload, q.strategy, ones).graph, float(q.workload.training.batch)
-        if not are_alike(q.workload.model) and max(q.axes.degrees.get("vpp", (1,))) > 1:
-            message = "has layers of several kinds, whose chunks the search does not tell apart yet; leave vpp at 1"
-            raise InputError([Problem(Place(f"workload {q.workload.name}"), "model", message)])
         tokens = None if graph.tokens is None else float(graph.tokens) * batch
         return batch, tokens, float(model_flops(graph, "full-attention")) * batch
 

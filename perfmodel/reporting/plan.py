@@ -12,6 +12,7 @@ from perfmodel.planner.search import LEAD_ERROR, is_near
 from perfmodel.reporting.prediction import record
 from perfmodel.reporting.report import Report, Section, flat
 from perfmodel.reporting.text import count, quantity, share
+from perfmodel.specs import Strategy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from perfmodel.planner.finalists import Finalist
     from perfmodel.planner.search import Row
     from perfmodel.prediction import Prediction
-    from perfmodel.specs import Strategy
 
 SCHEMA = 1
 SHOWN = 10
@@ -29,8 +29,8 @@ SEEN = 0.005
 LEGEND = (
     "pp 4x2: 2 chunks on each of 4 stages; mb: microbatch; sp: sequence parallel; zero 3 over 8: shards in groups of 8."
 )
-DEGREES = ("tp", "cp", "pp", "dp", "vpp", "microbatch")
-CHOICES = ("sequence_parallel", "zero", "shard_group", "recompute", "schedule")
+DEGREES = ("tp", "cp", "pp", "dp", "ep", "etp", "vpp", "microbatch")
+CHOICES = ("sequence_parallel", "zero", "shard_group", "recompute", "schedule", "order", "stage_layers")
 
 
 def plan_report(plan: Plan) -> Report:
@@ -69,9 +69,10 @@ def layout_text(strategy: Strategy) -> str:
     """
     s = strategy
     stages = f"pp {s.pp}x{s.vpp}" if s.vpp > 1 else f"pp {s.pp}"
-    named = {"tp": f"tp {s.tp}", "cp": f"cp {s.cp}", "pp": stages, "dp": f"dp {s.dp or 1}"}
+    named = {"tp": f"tp {s.tp}", "cp": f"cp {s.cp}", "pp": stages, "dp": f"dp {s.dp or 1}", "ep": f"ep {s.ep}"}
     degrees = [text for name, text in named.items() if (getattr(s, name) or 1) > 1]
-    return " ".join([*degrees, f"mb {s.microbatch}"])
+    split = [f"etp {s.etp}"] if (s.etp or s.tp) != s.tp else []
+    return " ".join([*degrees, *split, f"mb {s.microbatch}"])
 
 
 def choices_text(strategy: Strategy) -> str:
@@ -86,7 +87,9 @@ def choices_text(strategy: Strategy) -> str:
     if s.zero:
         parts.append(f"zero {s.zero}" + (f" over {s.shard_group}" if s.shard_group else ""))
     parts += [f"recompute {s.recompute}"] if s.recompute != "none" else []
-    parts += [s.schedule] if s.schedule != "1f1b" else []
+    plain = Strategy()
+    parts += [str(getattr(s, name)) for name in ("schedule", "order", "stage_layers")
+              if getattr(s, name) != getattr(plain, name)]  # fmt: skip
     return ", ".join(parts)
 
 

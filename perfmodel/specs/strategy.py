@@ -182,7 +182,7 @@ class Strategy(Spec):
 
     def faults(self) -> Iterator[Fault]:
         """A framework whose source the file does not list, and an order that is none."""
-        yield from _order_faults(self.order)
+        yield from order_faults(self.order)
         for unknown in sorted(self.modules - MODULES):
             message = f"knows no {unknown!r}; join some of {', '.join(sorted(MODULES))} with +"
             yield Fault("recompute_modules", message, self.recompute_modules)
@@ -241,7 +241,8 @@ def _server_faults(servers: Servers) -> Iterator[Fault]:
         )  # fmt: skip
 
 
-def _order_faults(order: Text) -> Iterator[Fault]:
+def order_faults(order: Text) -> Iterator[Fault]:
+    """What is wrong with an order of ranks."""
     names = str(order).split("-")
     if sorted(names) == sorted(ORDER):
         return
