@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 PADDED = "workload.model.vocabulary="
 """Frameworks pad the vocabulary to a multiple of tp, so that it may differ in a group."""
 
+OVERRIDDEN = tuple(f"strategy.{name}=" for name in ("etp", "order", "stage_layers"))
+"""Axes of a layout that a row has no column for."""
+
 NEAR = 1.25
 """Of the time of the layout predicted to be fastest: those among which a planner has to choose."""
 
@@ -124,13 +127,18 @@ def merged(runs: Sequence[Run]) -> tuple[Run, ...]:
 
 def _job(row: Row) -> tuple[object, ...]:
     m = row.measurement
-    overrides = tuple(sorted(text.strip() for text in m.overrides.split(";") if not text.strip().startswith(PADDED)))
+    overrides = tuple(text for text in _overrides(row) if not text.startswith((PADDED, *OVERRIDDEN)))
     return m.workload, m.hardware, m.devices, m.global_batch, m.strategy, m.seq_len, m.precision, m.attention, overrides
 
 
 def _written(row: Row) -> tuple[object, ...]:
     """A layout as the row says it; what it leaves out takes defaults."""
-    return tuple(getattr(row.measurement, name) for name in AXES)
+    columns = (getattr(row.measurement, name, None) for name in AXES)
+    return (*columns, *(text for text in _overrides(row) if text.startswith(OVERRIDDEN)))
+
+
+def _overrides(row: Row) -> list[str]:
+    return sorted(text.strip() for text in row.measurement.overrides.split(";"))
 
 
 def _run(rows: tuple[Row, ...], study: Study) -> Iterator[Run]:

@@ -23,6 +23,11 @@ def plan(
     strategy: str | Path | None = None,
     sets: Mapping[str, Any] | None = None,
     max_batch: bool = False,
+    engine: str = "local",
+    workers: int = 1,
+    scheduler: str | None = None,
+    resume: str | Path | None = None,
+    all_rows: str | Path | None = None,
     plot: str | Path | None = None,
     progress: Callable[[int, int], None] | None = None,
     **settings: Any,
@@ -42,6 +47,11 @@ def plan(
         sets: further overrides, {"hardware.network.0.latency": "3 us"}.
         max_batch: for the largest global batch that fits without accumulation: one microbatch on a replica, or in a pipeline one
             for each stage; a multiple of the devices, or where that is too much a divisor. Then time is that of a sample.
+        engine: local or dask (needs the extra `dask`).
+        workers: processes that share the chunks; several ask for ``if __name__ == "__main__":`` in a script.
+        scheduler: address of a Dask cluster; by default one is started on this machine.
+        resume: a file for finished chunks; those that it has are not worked on again.
+        all_rows: a .csv or .parquet (extra `parquet`) for every candidate with its figures; this process then works alone.
         plot: a picture of the front to write.
         progress: told how much is done, of how much.
         settings: single overrides: batch, seq, precision, attention.
@@ -57,10 +67,14 @@ def plan(
     from collections.abc import Sequence
 
     from perfmodel.errors import InputError, Place, Problem
+    from perfmodel.planner.allrows import require_kind
+    from perfmodel.planner.engine import require_engine
     from perfmodel.planner.largest import with_largest_batch
     from perfmodel.planner.limits import require_objective
+    from perfmodel.planner.plan import Workshop
     from perfmodel.planner.plan import plan as search_all
     from perfmodel.planner.request import questions, require_count
+    from perfmodel.planner.resume import require_store
     from perfmodel.reporting.plan_plot import plot_plan
     from perfmodel.reporting.plots import require_picture
 
@@ -73,7 +87,13 @@ def plan(
         asked, goal = tuple(map(with_largest_batch, asked)), "throughput" if goal == "time" else goal
     if plot is not None:
         require_picture(Path(plot))
-    found = search_all(asked, goal, count, progress)
+    if all_rows is not None:
+        require_kind(Path(all_rows))
+    shop = Workshop(
+        require_engine(engine, scheduler, workers), workers, scheduler, require_store(None if resume is None else Path(resume)),
+        None if all_rows is None else Path(all_rows),
+    )  # fmt: skip
+    found = search_all(asked, goal, count, progress, shop)
     if plot is not None:
         plot_plan(found, Path(plot))
     return found

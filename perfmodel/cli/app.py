@@ -26,7 +26,7 @@ from perfmodel.cli.plan import plan
 from perfmodel.cli.trace import trace
 from perfmodel.cli.writing import write
 
-FAILED, BAD_INPUT, INTERNAL = 1, 2, 70
+FAILED, BAD_INPUT, INTERNAL, INTERRUPTED = 1, 2, 70, 130
 TABLES: dict[str, Literal["ops", "collectives"]] = {"ops": "ops", "collectives": "collectives"}
 """Words after `validate` that mean a kind of table, not a study."""
 SYSTEMS = "systems"
@@ -197,11 +197,14 @@ def main(arguments: list[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else arguments
     debug = "--debug" in given
     rest = [word for word in given if word != "--debug"]
-    from perfmodel.errors import PerfModelError
+    from perfmodel.errors import PerfModelError, StoppedError
 
     try:
         code = app(rest, prog_name="perfmodel", standalone_mode=False)
         return code if isinstance(code, int) else 0
+    except StoppedError as error:
+        sys.stderr.write(f"perfmodel: interrupted; {error}\n")
+        return INTERRUPTED
     except PerfModelError as error:
         if debug:
             raise
@@ -211,7 +214,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     except (KeyboardInterrupt, typer.Abort):
         sys.stderr.write("perfmodel: interrupted\n")
-        return 130
+        return INTERRUPTED
     except Exception as error:
         if hasattr(error, "format_message"):
             return _usage(error)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path  # noqa: TC003 - typer reads annotations at run time
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -31,6 +32,11 @@ def plan(
     plot: Annotated[Path | None, typer.Option("--plot", metavar="PNG", help="Draw step time against memory of the plans that none beats.")] = None,
     *,
     max_batch: Annotated[bool, typer.Option("--max-batch", help="Find the largest global batch that fits without accumulation, and its best plans.")] = False,
+    engine: Annotated[Literal["local", "dask"], typer.Option("--engine", help="Work in processes of this machine, or on a Dask cluster.")] = "local",
+    workers: Annotated[int | None, typer.Option("--workers", metavar="N", min=1, help="Processes; by default all cores where there are several machines or numbers of devices.")] = None,
+    scheduler: Annotated[str | None, typer.Option("--scheduler", metavar="ADDRESS", help="Of a Dask cluster that is there; by default one is started here.")] = None,
+    resume: Annotated[Path | None, typer.Option("--resume", metavar="FILE", help="Keep finished chunks here, and do not work on those that it has.")] = None,
+    all_rows: Annotated[Path | None, typer.Option("--all-rows", metavar="FILE", help="Write every candidate with its figures: .csv or .parquet.")] = None,
     form: FormatName = "table", output: OutputFile = None,
 ) -> None:  # fmt: skip
     """Find the best way to lay out a job: every factorisation, priced by the model of `predict`.
@@ -46,12 +52,20 @@ def plan(
         found = api.plan(
             workload, hardware, devices=devices, objective=objective, constrain=constrain or [], fix=_fixed(fix or []),
             top=top, strategy=strategy, sets=assignments(sets or []), plot=plot, max_batch=max_batch,
+            engine=engine, workers=workers or _workers(hardware, devices), scheduler=scheduler, resume=resume, all_rows=all_rows,
             progress=progress,
             **{name: _scalar(text) for name, text in given.items() if text is not None},
         )  # fmt: skip
     write(api.report(found), form, output)
     if not found.plans:
         raise typer.Exit(NOTHING)
+
+
+def _workers(hardware: list[str], devices: str) -> int:
+    """All cores for several questions; a single one is done before processes have started."""
+    from perfmodel.planner.request import device_counts
+
+    return os.cpu_count() or 1 if len(hardware) * len(device_counts(devices)) > 1 else 1
 
 
 def _scalar(text: str) -> Any:

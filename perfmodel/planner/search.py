@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from perfmodel.planner.allrows import AllRows
     from perfmodel.planner.axes import Axes
     from perfmodel.planner.limits import Objective
     from perfmodel.planner.space import Choice, Space
@@ -108,6 +109,9 @@ class _Search:
     question: Question
     objective: Objective
     count: int
+    picked: tuple[Choice, ...]
+    tells: bool
+    rows_file: AllRows | None = None
     space: Space = field(init=False)
     refusals: Refusals = field(init=False)
     pricing: Pricing = field(init=False)
@@ -121,7 +125,7 @@ class _Search:
 
     def __post_init__(self) -> None:
         q = self.question
-        self.refusals = Refusals(q.workload, q.hardware, q.strategy, q.devices)
+        self.refusals = Refusals(q.workload, q.hardware, q.strategy, q.devices, tells=self.tells)
         self.space = space_of(q.workload, q.axes, self.refusals)
         self.best, self.nearest = Shortlist(self.count), Shortlist(self.count)
 
@@ -155,11 +159,13 @@ class _Search:
         if len(fits):
             values = np.concatenate([self.near, value[fits]])
             self.near = values[is_near(values, float(self.best.first[0]))]
+        if self.rows_file is not None:
+            self.rows_file.write(q, choice, made, keeps)
         self.front.offer(time[fits], memory[fits], lambda which: named(fits[which]))
         self.nearest.offer(excess[others], time[others], lambda which: named(others[which]))
 
     def run(self, progress: Callable[[int, int], None] | None) -> Outcome:
-        q, picked = self.question, choices(self.question.axes)
+        q, picked = self.question, self.picked
         self._common = self.figures()
         open_rows = [allowed(self.space, choice, q.axes, self.refusals) for choice in picked]
         used = np.unique(np.concatenate(open_rows))
@@ -193,7 +199,7 @@ class _Search:
     def refused(self) -> Iterator[Refusal]:
         """What each rule refused, with the words that `predict` has for it."""
         q = self.question
-        if not self.refusals.seen:
+        if not self.refusals.seen and self.tells:
             fixed = ", ".join(f"{name} {' or '.join(map(str, values))}" for name, values in q.axes.degrees.items())
             yield Refusal("devices", 0, f"{q.devices} devices have no factorisation with {fixed}")
         for path, layouts in sorted(self.refusals.counts.items(), key=lambda item: -item[1]):
@@ -207,7 +213,14 @@ class _Search:
 
 
 def search(
-    question: Question, objective: Objective, count: int, progress: Callable[[int, int], None] | None = None
+    question: Question,
+    objective: Objective,
+    count: int,
+    progress: Callable[[int, int], None] | None = None,
+    *,
+    picked: tuple[Choice, ...] | None = None,
+    tells: bool = True,
+    rows_file: AllRows | None = None,
 ) -> Outcome:
     """Price every candidate, and keep the best, the unbeaten and the nearest that break a bound.
 
@@ -216,7 +229,11 @@ def search(
         objective: what is to be best.
         count: how many to keep of the best, and of the nearest.
         progress: told how many candidates are priced, of how many.
+        picked: the structural choices to search; None is all.
+        tells: whether to tell of factorisations that no layout may have.
+        rows_file: takes all candidates.
 
     Raises InputError where the objective or a bound needs what the machine does not state.
     """
-    return _Search(question, objective, count).run(progress)
+    chosen = choices(question.axes) if picked is None else picked
+    return _Search(question, objective, count, chosen, tells, rows_file).run(progress)

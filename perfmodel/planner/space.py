@@ -180,6 +180,11 @@ def choices(axes: Axes) -> tuple[Choice, ...]:
     return tuple(Choice(**dict(zip(axes.choices, values, strict=True))) for values in product(*axes.choices.values()))
 
 
+def sharing(choice: Choice) -> tuple[Any, ...]:
+    """What choices have in common that share masks and tables of passes."""
+    return choice.sequence_parallel, choice.recompute, choice.schedule, choice.stage_layers
+
+
 def allowed(space: Space, choice: Choice, axes: Axes, refused: Refusals) -> Column:
     """Rows that no rule refuses, without those that come to the same as a plainer choice."""
     columns = space.columns
@@ -214,8 +219,11 @@ _ONE = np.ones(1, dtype=np.int64)
 class Refusals:
     """Rows that each rule refuses, counted once for each sequence parallelism, recomputation and schedule."""
 
-    def __init__(self, workload: Workload, hardware: Hardware, strategy: Strategy, devices: int) -> None:
-        """Of one number of devices."""
+    def __init__(
+        self, workload: Workload, hardware: Hardware, strategy: Strategy, devices: int, *, tells: bool = True
+    ) -> None:
+        """Of one number of devices; ``tells`` counts factorisations, which parts of one space have in common."""
+        self.tells = tells
         self.workload, self.hardware, self.strategy, self.devices = workload, hardware, strategy, devices
         self.seen = 0
         """Factorisations, before any rule."""
@@ -238,12 +246,14 @@ class Refusals:
         if isinstance(self.workload.model, Transformer) and self.workload.model.experts:
             plain = replace(plain, sequence_parallel=True)
         keeps = self._masked({**base, "vpp": ones, "microbatch": ones}, plain)
+        if not self.tells:
+            self.counts.clear()
         return {name: column[keeps] for name, column in base.items()}
 
     def mask(self, columns: dict[str, Column], choice: Choice) -> Mask:
         """Rows that keep all rules; the stage of ZeRO matters to some schedules alone."""
         zero = choice.zero if choice.schedule in UNSHARDED else 0
-        key = (choice.sequence_parallel, choice.recompute, choice.schedule, choice.stage_layers, zero)
+        key = (*sharing(choice), zero)
         if key not in self._masks:
             self._masks[key] = self._masked(columns, choice)
         return self._masks[key]
