@@ -14,6 +14,7 @@ measured. The pick is the layout that the model predicts to be fastest, among th
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections import defaultdict
 from dataclasses import dataclass, replace
@@ -42,6 +43,9 @@ PADDED = "workload.model.vocabulary="
 
 OVERRIDDEN = tuple(f"strategy.{name}=" for name in ("etp", "order", "stage_layers"))
 """Axes of a layout that a row has no column for."""
+
+STACK = re.compile(r"(?:HF|Megatron) \+ Deepspeed")
+"""How titles of tables name software that a row's strategy does not tell apart: BigScience ran ZeRO 3 under both."""
 
 NEAR = 1.25
 """Of the time of the layout predicted to be fastest: those among which a planner has to choose."""
@@ -128,7 +132,20 @@ def merged(runs: Sequence[Run]) -> tuple[Run, ...]:
 def _job(row: Row) -> tuple[object, ...]:
     m = row.measurement
     overrides = tuple(text for text in _overrides(row) if not text.startswith((PADDED, *OVERRIDDEN)))
-    return m.workload, m.hardware, m.devices, m.global_batch, m.strategy, m.seq_len, m.precision, m.attention, overrides
+    stack = STACK.match(m.table or "")
+    software = (m.strategy, stack and stack[0])
+    return (
+        m.workload,
+        m.hardware,
+        m.devices,
+        m.global_batch,
+        m.strategy,
+        m.seq_len,
+        m.precision,
+        m.attention,
+        software,
+        overrides,
+    )
 
 
 def _written(row: Row) -> tuple[object, ...]:
