@@ -278,6 +278,7 @@ def stage_of(work: Work, processor: Processor, hardware: Hardware, strategy: Str
         epilogue=_both(passes, share.epilogue),
         sends=(_sends(share, layout, passes, strategy),),
         slack=layout.cut.spare / share.layers * (duration(forward) + duration(backward)),
+        asynchronous=float(strategy.pipeline_overlap == "chunks"),
     )
 
 

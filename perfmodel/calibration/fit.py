@@ -65,9 +65,9 @@ def fit(timings: Sequence[Timing], device: Device) -> Fit:
     train, held = ([t for t in timings if t.held_out is wanted] for wanted in (False, True))
     form = FORMS[first.op]
     form = _determined(form, len(train))
-    found, launch = _search(train, device, form, first.precision) if len(train) >= LEAST else ({}, 0.0)
+    *found, launch = _search(train, device, form, first.precision) if len(train) >= LEAST else (0.0,)
     fitted = _changed(device, form, first.precision, found, launch)
-    kept = {c.name: found[c.name] for c in form.constants if found}
+    kept = dict(zip((c.name for c in form.constants), found, strict=False))
     errors = _errors(times(held, fitted), held)
     rivals = {name: _errors(rival(train, held, device), held) for name, rival in RIVALS.items()} if train else {}
     return Fit(
@@ -91,29 +91,30 @@ def times(timings: Sequence[Timing], device: Device) -> Array:
     return predicted
 
 
-def _changed(device: Device, form: Form, precision: Precision, constants: Mapping[str, float], launch: float) -> Device:
-    if constants:
-        device = with_constants(device, form.group, precision, constants)
+def _changed(device: Device, form: Form, precision: Precision, found: Sequence[float] | Array, launch: float) -> Device:
+    own, engine = found[: len(form.constants)], found[len(form.constants) :]
+    for group, constants, values in (
+        (form.group, form.constants, own), (form.engine_group or form.group, form.engine, engine),
+    ):  # fmt: skip
+        if len(values):
+            changed = {c.name: value for c, value in zip(constants, values, strict=True)}
+            device = with_constants(device, group, precision, changed)
     return with_constants(device, "launch", precision, {"time": launch}) if launch else device
 
 
-def _search(
-    timings: Sequence[Timing], device: Device, form: Form, precision: Precision
-) -> tuple[dict[str, float], float]:
+def _search(timings: Sequence[Timing], device: Device, form: Form, precision: Precision) -> tuple[float, ...]:
+    """The constants of the form, those of the engine, and the time of a launch."""
     from scipy.optimize import least_squares
 
     measured = times_of(timings)
     searched = (*form.constants, *form.engine, LAUNCH)
-    names = [c.name for c in searched[:-1]]
 
     def residuals(x: Array) -> Array:
-        values = dict(zip(names, x, strict=False))
-        return np.asarray(np.log(times(timings, _changed(device, form, precision, values, x[-1])) / measured))
+        return np.asarray(np.log(times(timings, _changed(device, form, precision, x[:-1], x[-1])) / measured))
 
     start, low, high = (np.array([getattr(c, name) for c in searched]) for name in ("start", "low", "high"))
     solved = least_squares(residuals, start, bounds=(low, high), loss="soft_l1", f_scale=SOFT, x_scale=start)
-    values = [round(float(value), c.digits) for c, value in zip(searched, solved.x, strict=True)]
-    return dict(zip(names, values, strict=False)), values[-1]
+    return tuple(round(float(value), c.digits) for c, value in zip(searched, solved.x, strict=True))
 
 
 def _errors(predicted: Array, timings: Sequence[Timing]) -> Errors | None:

@@ -39,6 +39,8 @@ class Form:
     constants: tuple[Constant, ...]
     engine: tuple[Constant, ...] = ()
     """Searched too, but not kept: what the engine around the kernel does, such as filling its cache of keys."""
+    engine_group: str = ""
+    """Where those stand, if not in the group."""
     keeps_launch: bool = False
     """The least time of these kernels is that of the device; else it belongs to the engine that was timed."""
 
@@ -60,15 +62,14 @@ TIER_CONSTANTS = {
 }  # fmt: skip
 """Of a tier of the network, with the digits that are kept; where measurements are few, the last are given up first."""
 
+PRODUCT = (
+    FRACTION, Constant("tile_balance", 20.0, 0.0, 300.0, 1), Constant("depth_half", 60.0, 0.0, 3000.0, 0),
+    Constant("depth_time", 4e-9, 0.0, 5e-9, 12), OVERLAP, MEMORY,
+)  # fmt: skip
+
 FORMS = {
-    "gemm": Form(
-        "matmul",
-        (
-            FRACTION, Constant("tile_balance", 20.0, 0.0, 300.0, 1), Constant("depth_half", 60.0, 0.0, 3000.0, 0),
-            Constant("depth_time", 4e-9, 0.0, 5e-9, 12), OVERLAP, MEMORY,
-        ),
-        keeps_launch=True,
-    ),
+    "gemm": Form("matmul", PRODUCT, keeps_launch=True),
+    "cast and gemm": Form("matmul", PRODUCT, engine=(FRACTION,), engine_group="streaming"),
     "attention": Form(
         "attention",
         (FRACTION, Constant("softmax_width", 30.0, 0.0, 400.0, 0), Constant("keys_half", 100.0, 0.0, 3000.0, 0)),

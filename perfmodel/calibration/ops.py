@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from perfmodel.specs.common import Precision
     from perfmodel.specs.hardware import Device
 
-ORDER = ("stream", "reduction", "gemm", "convolution", "attention", "recurrent", "experts")
+ORDER = ("stream", "reduction", "gemm", "cast and gemm", "convolution", "attention", "recurrent", "experts")
 """Later operations use the constants of earlier ones."""
 MEMORY_BOUND = {"stream", "reduction"}
 IN_CACHE = "smaller than twice the cache, which serves it: tells nothing of the memory"

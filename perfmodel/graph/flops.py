@@ -56,7 +56,8 @@ def recomputed_flops(
         modules: parts of each layer that are executed again beside them.
     """
     if modules:
-        parts = sum(b.repeat * sum(k.flops for op in b.ops for k in repeated(op, modules)) for b in graph.body)
+        causal = convention == "causal"
+        parts = sum(b.repeat * sum(_again(op, modules, causal=causal) for op in b.ops) for b in graph.body)
         return parts + recomputed_flops(graph, recompute, convention)
     if recompute == "none":
         return 0.0
@@ -68,6 +69,11 @@ def recomputed_flops(
         block.repeat * sum(_forward(op, causal=causal) for op in block.ops if recompute == "full" or is_unfused(op))
         for block in graph.body
     )
+
+
+def _again(op: Op, modules: frozenset[str], *, causal: bool) -> Flop:
+    kernels = repeated(op, modules)
+    return _forward(op, causal=causal) if kernels and isinstance(op, Attention) else sum(k.flops for k in kernels)
 
 
 def is_unfused(op: Op) -> bool:

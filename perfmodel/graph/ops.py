@@ -55,6 +55,13 @@ class Linear:
     """Another op counts the input as saved."""
     operand: Bytes | None = None
     """Operands are cast to this size for the product (fp8, fp4); None computes as they are stored."""
+    gathered: Count = 1
+    """Ranks that each cast their part of what tensor parallelism gathers: the input of a column split, the gradient of a row split."""
+
+    @property
+    def travelling(self) -> Bytes:
+        """Size of an element that is gathered: narrow operands travel narrow."""
+        return self.element if self.operand is None else self.operand
 
     @property
     def parameters(self) -> Count:
@@ -68,7 +75,7 @@ class Linear:
 
     def forward(self) -> Kernels:
         """One product; the bias rides along."""
-        return (*self._cast("cast", self.inputs), self._gemm(self.name, self.rows, self.outputs, self.inputs))
+        return (*self._cast("cast", self.inputs, "column"), self._gemm(self.name, self.rows, self.outputs, self.inputs))
 
     def backward(self) -> Kernels:
         """Gradients of the input and of the weights."""
@@ -77,7 +84,7 @@ class Linear:
         )
         gradient = self._gemm(f"{self.name} input gradient", self.rows, self.inputs, self.outputs)
         bias = (Stream(f"{self.name} bias gradient", self.rows * self.outputs * self.element),) if self.bias else ()
-        cast = self._cast("cast backward", self.outputs)
+        cast = self._cast("cast backward", self.outputs, "row")
         return (*cast, weight, *bias) if self.first else (*cast, gradient, weight, *bias)
 
     def _gemm(
@@ -88,11 +95,16 @@ class Linear:
             operand=self.operand, splits=splits, is_weight_gradient=of_weight,
         )  # fmt: skip
 
-    def _cast(self, name: str, width: Count) -> Kernels:
-        """Read a tensor, write it narrow by rows and by columns: products want it both ways."""
+    def _cast(self, name: str, width: Count, gathered: Split) -> Kernels:
+        """Read a tensor, write it narrow by rows and by columns: products want it both ways.
+
+        Where it is ``gathered``, each rank casts its part by rows, and all of it is turned once it is there.
+        """
         if self.operand is None:
             return ()
-        return (Stream(f"{self.name} {name}", self.rows * width * (self.element + 2 * self.operand)),)
+        parts = self.gathered if self.split == gathered else 1
+        turning = np.where(np.asarray(parts) > 1, 2, 1) * self.operand
+        return (Stream(f"{self.name} {name}", self.rows * width * ((self.element + self.operand) / parts + turning)),)
 
 
 @dataclass(frozen=True, slots=True)

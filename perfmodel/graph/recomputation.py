@@ -1,6 +1,8 @@
 """Parts of a layer that are executed again in the backward pass, so that what they give need not be kept.
 
-Megatron-Core calls them layernorm, mla_up_proj and moe_act (transformer_config.py, recompute_modules).
+Megatron-Core calls norms, activations and latent layernorm, moe_act and mla_up_proj (transformer_config.py,
+recompute_modules). JAX programs name what they keep: MaxText's save_qkv_proj executes norms, core, output, mlp and activations
+again, save_dot_except_mlp all of these but output (MaxText/layers/models.py).
 """
 
 from __future__ import annotations
@@ -10,6 +12,8 @@ from typing import TYPE_CHECKING
 from perfmodel.graph.ops import Attention, Elementwise, Experts, Linear, Norm
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from perfmodel.graph.ops import Op
     from perfmodel.graph.split import Kernels
     from perfmodel.units import Bytes
@@ -18,31 +22,72 @@ LATENT = frozenset({"query up", "key value up", "rotary", "keys joined"})
 """Operations between the narrow vectors of latent attention and its core."""
 
 
+def _norms(op: Op) -> tuple[Kernels, Bytes]:
+    match op:
+        case Norm(split="sequence"):
+            return op.forward(), op.rows * op.width * op.element
+    return (), 0.0
+
+
+def _activations(op: Op) -> tuple[Kernels, Bytes]:
+    match op:
+        case Experts():
+            return (op.activation(),), op.tokens * op.inner * op.element
+        case Elementwise(split="tensor", kept=kept) if kept:
+            return op.forward(), op.elements * op.element
+    return (), 0.0
+
+
+def _latent(op: Op) -> tuple[Kernels, Bytes]:
+    match op:
+        case Linear(name=name) | Elementwise(name=name) if name in LATENT:
+            return op.forward(), 0.0
+        case Attention():
+            return (), op.inputs
+    return (), 0.0
+
+
+def _core(op: Op) -> tuple[Kernels, Bytes]:
+    """The input of the output projection goes with it."""
+    match op:
+        case Attention():
+            return op.forward(), op.saved - op.inputs
+        case Linear(name="attention output"):
+            return (), op.saved
+    return (), 0.0
+
+
+def _output(op: Op) -> tuple[Kernels, Bytes]:
+    """The second norm's input goes with it."""
+    match op:
+        case Linear(name="attention output") | Elementwise(name="attention residual"):
+            return op.forward(), 0.0
+        case Norm(name="mlp norm"):
+            return (), op.saved
+    return (), 0.0
+
+
+def _mlp(op: Op) -> tuple[Kernels, Bytes]:
+    """The products before the activation; what the one after it gives, nothing in the backward pass reads."""
+    match op:
+        case Linear(name="mlp up"):
+            return op.forward(), 0.0
+        case Elementwise(split="tensor", kept=kept) if kept:
+            return (), op.saved
+    return (), 0.0
+
+
+MODULES: Mapping[str, Callable[[Op], tuple[Kernels, Bytes]]] = {
+    "norms": _norms, "activations": _activations, "latent": _latent, "core": _core, "output": _output, "mlp": _mlp,
+}  # fmt: skip
+"""By name: kernels of an operation's forward pass that run again, and bytes that are not kept then."""
+
+
 def repeated(op: Op, modules: frozenset[str]) -> Kernels:
     """Kernels of an operation's forward pass that run again."""
-    match op:
-        case Norm(split="sequence") if "norms" in modules:
-            return op.forward()
-        case Experts() if "activations" in modules:
-            return (op.activation(),)
-        case Elementwise(split="tensor", kept=kept) if kept and "activations" in modules:
-            return op.forward()
-        case Linear(name=name) | Elementwise(name=name) if name in LATENT and "latent" in modules:
-            return op.forward()
-        case _:
-            return ()
+    return tuple(kernel for name in sorted(modules) for kernel in MODULES[name](op)[0])
 
 
 def dropped(op: Op, modules: frozenset[str]) -> Bytes:
-    """Bytes that are not kept then: outputs of norms and activations, inputs of the core of latent attention."""
-    match op:
-        case Norm(split="sequence") if "norms" in modules:
-            return op.rows * op.width * op.element
-        case Experts() if "activations" in modules:
-            return op.tokens * op.inner * op.element
-        case Elementwise(split="tensor", kept=kept) if kept and "activations" in modules:
-            return op.elements * op.element
-        case Attention() if "latent" in modules:
-            return op.inputs
-        case _:
-            return 0.0
+    """Bytes that are not kept then: outputs of norms and activations, inputs and outputs of the core of attention."""
+    return sum((MODULES[name](op)[1] for name in sorted(modules)), 0.0)

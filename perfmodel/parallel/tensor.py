@@ -24,9 +24,9 @@ def shard(op: Op, *, ranks: Count, sequence: Count) -> Op:
     """What one of ``ranks`` does of ``op``; ``sequence`` ranks (1 or the same) split the sequence regions."""
     match op:
         case Linear(split="column"):
-            return replace(op, outputs=op.outputs / ranks, saved_over=sequence)
+            return replace(op, outputs=op.outputs / ranks, saved_over=sequence, gathered=sequence)
         case Linear(split="row"):
-            return replace(op, inputs=op.inputs / ranks)
+            return replace(op, inputs=op.inputs / ranks, gathered=sequence)
         case Linear(split="sequence"):
             return replace(op, rows=op.rows / sequence)
         case Attention(split="heads"):
@@ -55,7 +55,9 @@ def forward_messages(op: Op, group: Group, *, sequence_parallel: bool, pieces: b
     under = op.name if pieces and sequence_parallel else ""
     match op:
         case Linear(split="column") if sequence_parallel:
-            return (Message("tensor all-gather", "all-gather", op.rows * op.inputs * op.element, group, under=under),)
+            return (
+                Message("tensor all-gather", "all-gather", op.rows * op.inputs * op.travelling, group, under=under),
+            )
         case Linear(split="row"):
             return (Message(f"tensor {reduce}", reduce, op.rows * op.outputs * op.element, group, under=under),)
         case Embedding(split="vocabulary"):
@@ -77,18 +79,20 @@ def backward_messages(
     weight = f"{op.name} weight gradient" if overlap else ""
     match op:
         case Linear(split="column") if sequence_parallel:
-            size = op.rows * op.inputs * op.element
+            elements = op.rows * op.inputs
             gather = f"{op.name} input gradient" if overlap else ""
             return (
-                Message("tensor all-gather", "all-gather", size, group, under=gather),
-                Message("tensor reduce-scatter", "reduce-scatter", size, group, under=weight),
+                Message("tensor all-gather", "all-gather", elements * op.travelling, group, under=gather),
+                Message("tensor reduce-scatter", "reduce-scatter", elements * op.element, group, under=weight),
             )
         case Linear(split="column"):
             size = op.rows * op.inputs * op.element
             return (Message("tensor all-reduce", "all-reduce", size, group, under=weight),)
         case Linear(split="row") if sequence_parallel:
             under = f"{op.name} input gradient" if pieces else ""
-            return (Message("tensor all-gather", "all-gather", op.rows * op.outputs * op.element, group, under=under),)
+            return (
+                Message("tensor all-gather", "all-gather", op.rows * op.outputs * op.travelling, group, under=under),
+            )
         case Embedding(split="vocabulary") if sequence_parallel:
             return (Message("tensor all-gather", "all-gather", op.rows * op.width * op.element, group),)
         case _:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["SCHEDULES", "Schedule", "Stage", "step"]
 
 SCHEDULES: dict[Name, Schedule] = {
-    "1f1b": Schedule(one_f_one_b.order, one_f_one_b.bubble),
+    "1f1b": Schedule(one_f_one_b.order, one_f_one_b.bubble, sends_ahead=True),
     "gpipe": Schedule(gpipe.order, gpipe.bubble),
     "breadth-first": Schedule(breadth_first.order, breadth_first.bubble, once=True),
     "zero-bubble-h1": Schedule(zero_bubble_h1.order, zero_bubble_h1.bubble, splits=True),

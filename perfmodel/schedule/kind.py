@@ -36,6 +36,8 @@ class Schedule:
     """Whether the microbatches pass a chunk in one stretch, so that sharded weights are gathered once for all."""
     turns: bool = False
     """Whether the model turns at the last stage and ends on the first."""
+    sends_ahead: bool = False
+    """Whether several chunks on a stage leave enough passes in between for sends to travel beside them."""
     both_ways: bool = False
     """Whether microbatches enter at both ends and their passes overlap."""
 

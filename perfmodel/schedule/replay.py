@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from perfmodel.schedule.parts import weight_gradients
 from perfmodel.schedule.simulate import Simulation, Times
-from perfmodel.schedule.step import Microbatch, beside
+from perfmodel.schedule.step import Microbatch, beside, hidden_sends
 from perfmodel.timeline import Part, Serial, duration
 
 if TYPE_CHECKING:
@@ -141,8 +141,10 @@ def _times(stage: Stage, layout: Layout, sync: Synchronisation, schedule: Schedu
     """Seconds by position: the body's chunks with as many layers as they have, the embedding at the first and the head at the last."""
     chunks, repeats = int(layout.vpp), schedule.repeats
     once = schedule.once
-    ahead = beside("forward", stage.body_forward, () if once else sync.forward, slowdown)
-    back = beside("backward", stage.body_backward, () if once else (*sync.backward, *sync.exposed), slowdown)
+    hidden = hidden_sends(stage, layout, schedule)[0]
+    ahead = beside("forward", stage.body_forward, (*(() if once else sync.forward), *hidden), slowdown)
+    behind = () if once else (*sync.backward, *sync.exposed)
+    back = beside("backward", stage.body_backward, (*behind, *hidden), slowdown)
     first, last = _passes(stage.prologue), _passes(stage.epilogue)
     positions = int(layout.pp) * (chunks + repeats)
     spare = float(stage.slack / (duration(stage.body_forward) + duration(stage.body_backward)))
@@ -162,7 +164,7 @@ def _times(stage: Stage, layout: Layout, sync: Synchronisation, schedule: Schedu
         along(float(duration(ahead)), first[0], last[0]),
         along(float(duration(back)) - weight, first[1], last[1]),
         along(weight, first[2], last[2]),
-        send=sends / (2 * chunks) if layout.pp > 1 else 0.0, shared=shared,
+        send=sends / (2 * chunks) if layout.pp > 1 else 0.0, blocking=not hidden, shared=shared,
     )  # fmt: skip
 
 

@@ -38,6 +38,8 @@ class Stage:
     """To and from the neighbouring stages, forward and backward."""
     slack: Seconds = 0.0
     """Of the last stage, where it has fewer layers than the others."""
+    asynchronous: Count = 0
+    """1 where sends travel beside the passes if the schedule leaves time for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,21 +79,47 @@ def step(
     """
     each, once = schedule.every_microbatch, schedule.once
     every = sync.gradients if each and overlap else ()
-    forward = beside("forward", stage.body_forward, () if once else sync.forward, slowdown)
-    backward = beside("backward", stage.body_backward, (*(() if once else sync.backward), *every), slowdown)
-    one = Microbatch(forward, backward, (*(() if once else sync.exposed), *stage.sends), slowdown)
+    hidden, sends, at_ends = hidden_sends(stage, layout, schedule)
+    forward = beside("forward", stage.body_forward, (*(() if once else sync.forward), *hidden), slowdown)
+    backward = beside("backward", stage.body_backward, (*(() if once else sync.backward), *every, *hidden), slowdown)
+    one = Microbatch(forward, backward, (*(() if once else sync.exposed), *sends), slowdown)
     microbatches = layout.microbatches
     embeddings, heads = _ends(stage, layout, schedule)
-    hidden = sync.gradients if overlap and not each else ()
+    beside_last = sync.gradients if overlap and not each else ()
     updates = microbatches if each else 1
     return Serial("step", (
-        *(_stretches(one, layout, sync, hidden) if once else _passes(one, layout, schedule, hidden)),
+        *(_stretches(one, layout, sync, beside_last) if once else _passes(one, layout, schedule, beside_last)),
         *(() if overlap else _repeated("exchange", sync.gradients, updates)),
+        *at_ends,
         Repeat("embedding", stage.prologue, embeddings),
         Repeat("head", stage.epilogue, heads),
         schedule.bubble(costs(one, layout, schedule)),
         *_repeated("update", sync.after, updates),
     ))  # fmt: skip
+
+
+def _hidden_share(stage: Stage, layout: Layout, schedule: Schedule) -> Count:
+    """1 where sends travel beside the passes, else 0."""
+    share: Count = np.where(np.asarray(layout.vpp) > 1, 1.0, 0.0) * stage.asynchronous * schedule.sends_ahead
+    return share
+
+
+def hidden_sends(stage: Stage, layout: Layout, schedule: Schedule) -> tuple[tuple[Part, ...], ...]:
+    """Sends beside one pass; those that nothing hides in each microbatch; those of filling and draining.
+
+    While the pipeline fills and drains each pass waits for the send before it: of s for each chunk and direction 2 (p v - 1) in
+    all, as the exact simulation has it where a send is shorter than a pass (derived).
+    """
+    share = _hidden_share(stage, layout, schedule)
+    if not np.any(share):
+        return (), stage.sends, ()
+    halves, whole, ends = (
+        tuple(Repeat(name, part, times) for part in stage.sends)
+        for name, times in (
+            ("sends beside", share / 2), ("sends", 1 - share), ("fill and drain", share * (layout.pp - 1 / np.asarray(layout.vpp))),
+        )
+    )  # fmt: skip
+    return halves, whole, ends
 
 
 def costs(one: Microbatch, layout: Layout, schedule: Schedule) -> Costs:

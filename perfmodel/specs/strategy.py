@@ -45,7 +45,7 @@ def _stage_layers(value: str) -> str:
 
 
 StageLayers = Annotated[Text, AfterValidator(_stage_layers)]
-MODULES = frozenset({"norms", "activations", "latent"})
+MODULES = frozenset({"norms", "activations", "latent", "core", "output", "mlp"})
 """Parts of a layer that may be recomputed by name."""
 MapLayout = Annotated[Literal["channels-first", "channels-last"], KeepOrigin]
 BatchNorm = Annotated[Literal["persistent", "streaming"], KeepOrigin]
@@ -142,7 +142,8 @@ class Strategy(Spec):
     """Activations recomputed in the backward pass: none, selective (the attention core), full (each layer)."""
     recompute_modules: Text = ""
     """Further parts of each layer that are recomputed, joined by `+`: norms, activations, latent (the projections of latent
-    attention that go up). Empty recomputes none of them."""
+    attention that go up), core (of attention), output (its projection), mlp (the products before the activation). Empty
+    recomputes none of them."""
     attention: Attention = "flash"
     """unfused materialises the scores in memory; flash never does, flash-2, flash-1 and cudnn by the
     kernels of this name, where the device has better."""
@@ -170,6 +171,8 @@ class Strategy(Spec):
     """Whether gradients travel while the last microbatch's backward pass still runs."""
     weight_overlap: Annotated[Literal["none", "passes"], KeepOrigin] = "passes"
     """Whether what ZeRO 3 gathers and scatters for every pass travels under the passes."""
+    pipeline_overlap: Annotated[Literal["none", "chunks"], KeepOrigin] = "none"
+    """Sends between stages: `chunks` with several chunks on a stage beside the passes, but for those that fill and drain the pipeline."""
     tensor_overlap: Annotated[Literal["none", "backward", "passes"], KeepOrigin] = "backward"
     """Whether tensor-parallel messages of the backward pass travel beside the products that do not wait for them; with
     `passes` gathers and scatters of both passes also travel piece by piece beside the product that takes or makes them."""

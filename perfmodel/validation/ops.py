@@ -76,7 +76,7 @@ def gemm(row: Row) -> Measured:
     product = Gemm("gemm", m, n, k, stored, size(row, "batch", 1.0), operand)
     if operand is None or "quantis" not in row.get("notes", ""):
         return Measured("gemm", precision, (product,))
-    return Measured("gemm", precision, (Stream("cast", m * k * (stored + operand)), product))
+    return Measured("cast and gemm", precision, (Stream("cast", m * k * (stored + operand)), product))
 
 
 def attention(row: Row) -> Measured:

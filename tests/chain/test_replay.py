@@ -114,3 +114,20 @@ def test_a_file_that_cannot_be_written(
     path = tmp_path / name
     assert main([*COMMAND, option, str(path)]) == 2
     assert capsys.readouterr().err.strip() == message.format(path=path)
+
+
+@pytest.mark.parametrize("chunks", [2, 3, 4, 6])
+@pytest.mark.parametrize("groups", [1, 2, 5])
+def test_sends_beside_the_passes_of_several_chunks(chunks: int, groups: int) -> None:
+    """All but 2 (p v - 1) of them are hidden, by the closed form and by the exact simulation."""
+    sets = {"strategy.pipeline_overlap": "chunks", "workload.model.vocabulary": 8, "workload.model.positions": "none"}
+    job: dict[str, Any] = {"vpp": chunks, "batch": 32 * groups, "sets": sets}
+    made = predicted("1f1b", **job)
+    waiting = predicted("1f1b", **(job | {"sets": sets | {"strategy.pipeline_overlap": "none"}}))
+    assert made.replay.step_time == pytest.approx(made.step_time, rel=2e-3)
+    assert made.replay.step_time < waiting.replay.step_time
+
+
+def test_one_chunk_hides_no_send() -> None:
+    made, waiting = (predicted("1f1b", sets={"strategy.pipeline_overlap": overlap}) for overlap in ("chunks", "none"))
+    assert made.step_time == waiting.step_time

@@ -41,9 +41,14 @@ def per_node(printed: str) -> float | None:
 
     >>> per_node("NVLink3 + 8x200Gb/s HDR IB per node"), per_node("NVLink in node"), per_node("1600 Gbps/node RoCE")
     (1600000000000.0, None, 1600000000000.0)
+    >>> per_node("NVLink4 in node, 4x200 Gb/s GPUDirect-TCPX")
+    800000000000.0
     """
-    found = re.search(r"(?:(\d+) ?x ?)?(\d+(?:\.\d+)?) ?([GT])b(?:/s|ps)[^;,+]*?(?:per |/ ?)node", printed)
+    rate = r"(\d+(?:\.\d+)?) ?([GT])b(?:/s|ps)"
+    found = re.search(rf"(?:(\d+) ?x ?)?{rate}[^;,+]*?(?:per |/ ?)node|in node, (\d+) ?x ?{rate}", printed)
     if not found:
         return None
-    count, rate, prefix = found.groups()
-    return int(count or 1) * float(rate) * {"G": 1e9, "T": 1e12}[prefix]
+    count, size, prefix = (
+        first or second for first, second in zip(found.groups()[:3], found.groups()[3:], strict=True)
+    )
+    return int(count or 1) * float(size) * {"G": 1e9, "T": 1e12}[prefix]

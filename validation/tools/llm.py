@@ -90,6 +90,21 @@ MODELS: tuple[tuple[str, dict[str, Value]], ...] = ((r"llm-foundry", {"workload.
 MODULES = {"layernorm": "norms", "moe_act": "activations", "mla_up_proj": "latent"}
 """Names of Megatron-Core's recompute_modules, and ours."""
 
+JAX = {"core": r"context", "output": r"out_proj|saves dot|save_dot", "mlp": r"mlpwi\b|saves dot|dot_only"}
+"""Parts of a layer that a JAX program executes again unless its policy keeps the product of this name."""
+
+RECIPES: tuple[tuple[str, str], ...] = (
+    (r"MaxText \(dgxc-benchmarking v24\.11", "custom: query_proj, key_proj, value_proj, out_proj saved"),
+    (r"MaxText \(dgxc-benchmarking v25\.02", "save_qkv_proj"),
+    (r"Pax .*\b5b", "save_dot_only: saves dots"),
+    (r"Pax .*\b175b", "save_qkv_out_proj"),
+)
+"""What recipes keep, by framework and model, where a table does not print it: maxtext/configure.sh at v24.11.1 and v25.02,
+paxml/paxml_mod_configs.py at v24.11.1, of https://github.com/NVIDIA/dgxc-benchmarking."""
+
+SHARDING_NODES = {r"Pax .*\b5b": 1, r"Pax .*\b175b": 16}
+"""Over how many nodes Pax spreads FSDP, the second of DCN_MESH_SHAPE (paxml/configure.sh)."""
+
 OFFLOADED = r"offload\w* ratio alpha=0?\.0*[1-9]|offloaded to host|CPU offload: (?!none)"
 """How notes say that activations or states leave the device."""
 
@@ -135,6 +150,11 @@ class Line:
     def study(self) -> str:
         """The source as a name of files."""
         return re.sub(r"[^a-z0-9.]+", "-", self.text("source").lower()).strip("-") or "table"
+
+    @property
+    def run(self) -> str:
+        """Framework and model."""
+        return f"{self.framework} {self.text('model')}"
 
     @property
     def framework(self) -> str:
@@ -349,8 +369,9 @@ def _strategy_overrides(line: Line) -> dict[str, Value]:
         found["strategy.gradient_overlap"] = "none"
     if is_mixture(line):
         found |= routing_overrides(line)
-    modules = recomputed_modules(line.text("recompute"))
-    if modules:
+    printed = _recipe(line)
+    modules = jax_modules(printed) or recomputed_modules(printed)
+    if modules and modules != "full":
         found["strategy.recompute_modules"] = modules
     found |= _uneven(line)
     if re.search("fp32 grad accumulation", line.text("precision")):
@@ -386,8 +407,11 @@ def _shard_group(line: Line, zero: int | None) -> int | None:
     printed = re.search(r"ici_fsdp(?:_parallelism)?=(\d+)", line.text("fsdp")) or line.notes(r"FSDP=(\d+) x DP")
     if line.notes(r"\bHSDP\b(?! replicate=1)") or "in node" in line.text("zero_stage"):
         group = each
+    elif printed:
+        group = int(printed.group(1))
     else:
-        group = int(printed.group(1)) if printed else None
+        nodes = (count for pattern, count in SHARDING_NODES.items() if re.search(pattern, line.run))
+        group = (each or 0) * next(nodes, 0)
     return group if group and group > 1 and group != dp else None
 
 
@@ -404,8 +428,14 @@ def _precision(line: Line, assumed: list[str]) -> str:
     return name
 
 
+def _recipe(line: Line) -> str:
+    """What a table prints of recomputation, or else the recipe that it belongs to."""
+    told = (kept for pattern, kept in RECIPES if re.search(pattern, line.run))
+    return line.text("recompute") or next(told, "")
+
+
 def _recompute(line: Line) -> str:
-    printed = line.text("recompute")
+    printed = _recipe(line)
     if not printed:
         return ""
     if "implies all layers recomputed" in line.text("notes"):
@@ -418,7 +448,25 @@ def _recompute(line: Line) -> str:
         return "selective"
     if "fsdp" not in line.strategy and recomputed_modules(printed):
         return "none"
+    if modules := jax_modules(printed):
+        return "full" if modules == "full" else "none"
     raise Unusable(f"recomputation '{printed}' is none that the model has")
+
+
+def jax_modules(printed: str) -> str:
+    """Parts of a layer that a JAX program executes again, by the products that its policy keeps; empty for other policies.
+
+    >>> jax_modules("save_qkv_proj"), jax_modules("minimal_with_context (saves dots and attention context)")
+    ('norms+core+output+mlp+activations', 'norms+activations')
+    >>> jax_modules("custom: decoder_layer_input=device ; rest recomputed"), jax_modules("selective")
+    ('full', '')
+    """
+    if not re.search(r"^custom:|^save_|minimal", printed):
+        return ""
+    if not re.search(r"q/k/v|query_proj|qkv|saves dot", printed):
+        return "full"
+    again = (part for part, kept in JAX.items() if not re.search(kept, printed))
+    return "+".join(("norms", *again, "activations"))
 
 
 def recomputed_modules(printed: str) -> str:
