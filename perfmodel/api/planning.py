@@ -24,7 +24,7 @@ def plan(
     sets: Mapping[str, Any] | None = None,
     max_batch: bool = False,
     engine: str = "local",
-    workers: int = 1,
+    workers: int | None = 1,
     scheduler: str | None = None,
     resume: str | Path | None = None,
     all_rows: str | Path | None = None,
@@ -48,7 +48,8 @@ def plan(
         max_batch: for the largest global batch that fits without accumulation: one microbatch on a replica, or in a pipeline one
             for each stage; a multiple of the devices, or where that is too much a divisor. Then time is that of a sample.
         engine: local or dask (needs the extra `dask`).
-        workers: processes that share the chunks; several ask for ``if __name__ == "__main__":`` in a script.
+        workers: processes that share the chunks; several ask for ``if __name__ == "__main__":`` in a script. None is all cores
+            where there are several questions.
         scheduler: address of a Dask cluster; by default one is started on this machine.
         resume: a file for finished chunks; those that it has are not worked on again.
         all_rows: a .csv or .parquet (extra `parquet`) for every candidate with its figures; this process then works alone.
@@ -68,7 +69,7 @@ def plan(
 
     from perfmodel.errors import InputError, Place, Problem
     from perfmodel.planner.allrows import require_kind
-    from perfmodel.planner.engine import require_engine
+    from perfmodel.planner.engine import require_engine, workers_for
     from perfmodel.planner.largest import with_largest_batch
     from perfmodel.planner.limits import require_objective
     from perfmodel.planner.plan import Workshop
@@ -89,8 +90,9 @@ def plan(
         require_picture(Path(plot))
     if all_rows is not None:
         require_kind(Path(all_rows))
+    crew = workers_for(len(asked)) if workers is None else workers
     shop = Workshop(
-        require_engine(engine, scheduler, workers), workers, scheduler, require_store(None if resume is None else Path(resume)),
+        require_engine(engine, scheduler, crew), crew, scheduler, require_store(None if resume is None else Path(resume)),
         None if all_rows is None else Path(all_rows),
     )  # fmt: skip
     found = search_all(asked, goal, count, progress, shop)

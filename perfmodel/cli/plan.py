@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path  # noqa: TC003 - typer reads annotations at run time
 from typing import Annotated, Any, Literal
 
@@ -52,20 +51,13 @@ def plan(
         found = api.plan(
             workload, hardware, devices=devices, objective=objective, constrain=constrain or [], fix=_fixed(fix or []),
             top=top, strategy=strategy, sets=assignments(sets or []), plot=plot, max_batch=max_batch,
-            engine=engine, workers=workers or _workers(hardware, devices), scheduler=scheduler, resume=resume, all_rows=all_rows,
+            engine=engine, workers=workers, scheduler=scheduler, resume=resume, all_rows=all_rows,
             progress=progress,
             **{name: _scalar(text) for name, text in given.items() if text is not None},
         )  # fmt: skip
     write(api.report(found), form, output)
     if not found.plans:
         raise typer.Exit(NOTHING)
-
-
-def _workers(hardware: list[str], devices: str) -> int:
-    """All cores for several questions; a single one is done before processes have started."""
-    from perfmodel.planner.request import device_counts
-
-    return os.cpu_count() or 1 if len(hardware) * len(device_counts(devices)) > 1 else 1
 
 
 def _scalar(text: str) -> Any:

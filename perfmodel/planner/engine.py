@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -33,6 +34,11 @@ def require_engine(name: str, scheduler: str | None, workers: int) -> Engine:
     if not isinstance(workers, int) or isinstance(workers, bool) or workers < 1:
         raise InputError([Problem(Place("--workers"), "", f"must be a whole number above 0, not {workers!r}")])
     return name  # type: ignore[return-value]
+
+
+def workers_for(questions: int) -> int:
+    """Processes that are worth their start: all cores for several questions; a single one is done before they run."""
+    return os.cpu_count() or 1 if questions > 1 else 1
 
 
 def work(
