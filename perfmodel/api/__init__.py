@@ -5,7 +5,14 @@ What only one of them needs is imported when it is called, so that the command l
 
 from __future__ import annotations
 
-from perfmodel.api.calibration import calibrate_collectives, calibrate_here, calibrate_ops, calibrate_trace
+from perfmodel.api.calibration import (
+    calibrate_collectives,
+    calibrate_here,
+    calibrate_jitter,
+    calibrate_ops,
+    calibrate_step,
+    calibrate_trace,
+)
 from perfmodel.api.comparison import compare, compare_reports, compare_trace
 from perfmodel.api.library import check, list_items, show
 from perfmodel.api.planning import plan
@@ -27,7 +34,9 @@ __all__ = [
     "bubbles",
     "calibrate_collectives",
     "calibrate_here",
+    "calibrate_jitter",
     "calibrate_ops",
+    "calibrate_step",
     "calibrate_trace",
     "check",
     "compare",

@@ -123,6 +123,65 @@ def calibrate_trace(
     return calibration_trace_report(made)
 
 
+def calibrate_step(
+    studies: Sequence[str | Path],
+    hardware: str | Path,
+    *,
+    yaml: str | Path | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Report:
+    """Fit what measured times of whole steps determine of a machine, and say what they do not.
+
+    Args:
+        studies: measurement CSVs, or names of studies; rows of the calibration split are fitted, those of the test split judge.
+        hardware: the machine, by the name or the file that the rows give.
+        yaml: where to write that machine with the fitted constants.
+        progress: told how many rounds of the fit are done, of how many.
+
+    Raises InputError with every fault of the rows, and where they determine nothing; then nothing is written.
+    """
+    from perfmodel.calibration.steps import calibrate_steps
+    from perfmodel.calibration.writing import write_steps
+    from perfmodel.library import find
+    from perfmodel.reporting.calibration_step import calibration_step_report
+    from perfmodel.validation.study import load_studies
+
+    machine = find("hardware", hardware)
+    made = calibrate_steps(load_studies([str(one) for one in studies]), hardware, machine, progress)
+    if yaml is not None:
+        write_steps(Path(yaml), hardware, made)
+    return calibration_step_report(made)
+
+
+def calibrate_jitter(
+    files: Sequence[str | Path],
+    *,
+    yaml: str | Path | None = None,
+    source: str = "",
+    progress: Callable[[int, int], None] | None = None,
+) -> Report:
+    """Fit a distribution to what the ranks of a traced job differ by in the time that they compute.
+
+    Args:
+        files: traces of one job, one or more for each rank.
+        yaml: where to write the delays as a variation, for `predict`.
+        source: of the traces, in that file; by default their names.
+        progress: told how many files are read, of how many.
+
+    Raises InputError with every fault of the files, and where they hold fewer than eight times.
+    """
+    from perfmodel.calibration.jitter import jitter_of, variation_text
+    from perfmodel.calibration.writing import write_text
+    from perfmodel.reporting.jitter import jitter_report
+    from perfmodel.traces.job import job
+    from perfmodel.traces.reading import read_traces
+
+    found = jitter_of(job(read_traces([Path(file) for file in files], progress)))
+    if yaml is not None:
+        write_text(Path(yaml), variation_text(found, Path(yaml).stem, source or found.files))
+    return jitter_report(found)
+
+
 def calibrate_here(
     *,
     yaml: str | Path | None = None,

@@ -52,7 +52,14 @@ def first_text(found: Found, name: str, peak: float, link: Link | None, slowdown
     yaml.width = 4096
     yaml.indent(mapping=2, sequence=4, offset=2)
     yaml.dump(tree, stream)
-    return stream.getvalue()
+    return f"# {load_note(found)}\n{stream.getvalue()}"
+
+
+def load_note(found: Found) -> str:
+    """How busy the machine was, in words."""
+    cores = found.machine.cores
+    told = f"load average {found.load:.2f} on {cores} cores just before measuring"
+    return f"{told}: others ran beside it, so that constants may be too low" if found.is_loaded else told
 
 
 def _device(found: Found, peak: float, slowdown: float | None) -> dict[str, Any]:

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from perfmodel.calibration.document import HardwareFile, Written, WrittenTier
 from perfmodel.calibration.forms import BY_PRECISION, TIER_CONSTANTS
+from perfmodel.calibration.knobs import Told
 from perfmodel.calibration.tiers import KEPT
 from perfmodel.errors import InputError, Place, Problem
 from perfmodel.library import path_of
+from perfmodel.specs import Hardware
+from perfmodel.yamlfile import load
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
 
     from perfmodel.calibration.fit import Fit
     from perfmodel.calibration.ops import Calibration
+    from perfmodel.calibration.steps import StepCalibration
     from perfmodel.calibration.tiers import FabricCalibration, TierFit
     from perfmodel.specs.common import Precision
     from perfmodel.specs.hardware import Efficiency
@@ -36,6 +40,18 @@ def write_tiers(path: Path, hardware: str | Path, calibration: FabricCalibration
     file.cite(key, source)
     for written in tiers_written(calibration, key):
         file.write_tier(written)
+    write_text(path, file.text)
+
+
+def write_steps(path: Path, hardware: str | Path, calibration: StepCalibration) -> None:
+    """Write a machine with what whole steps determine; raises InputError where the file cannot be written."""
+    source = path_of("hardware", hardware)
+    file, before = HardwareFile(source.read_text(encoding="utf-8")), load(source, Hardware)
+    key = _key(calibration.source)
+    file.cite(key, calibration.source)
+    told = Told(key, calibration.points, calibration.errors["calibration"].after)
+    for one in calibration.turned:
+        one.knob.write(file, before, float(f"{one.after:.4g}"), told)
     write_text(path, file.text)
 
 

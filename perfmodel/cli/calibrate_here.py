@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from perfmodel.cli.calibrate_trace import calibrate
+from perfmodel.cli.calibrate_jitter import calibrate
 from perfmodel.cli.options import FormatName, OutputFile  # noqa: TC001 - likewise
 from perfmodel.cli.writing import write
 
@@ -28,4 +28,6 @@ def here(
 
     with progress_bar("measuring") as progress:
         report = api.calibrate_here(yaml=yaml, processes=processes, library=library, budget=budget, progress=progress)
+    if report.record["warning"]:
+        typer.echo(report.record["warning"], err=True)
     write(report, form, output)

@@ -68,7 +68,7 @@ _JOB: dict[str, Any] = {
     "dp": _text("--dp", "N", "Data parallel replicas."),
     "cp": _text("--cp", "N", "Context parallel degree."),
     "ep": _text("--ep", "N", "Expert parallel degree."),
-    "zero": _text("--zero", "0-3", "ZeRO stage: states sharded over the replicas."),
+    "zero": _text("--zero", "0-3", "ZeRO stage: states sharded over the replicas; or three letters, as IIG."),
     "shard_group": _text("--shard-group", "N", "Replicas over which ZeRO shards."),
     "microbatch": _text("--microbatch", "N", "Samples that a replica works on at a time."),
     "batch": _text("--batch", "N", "Global batch in samples."),

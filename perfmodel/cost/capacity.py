@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from perfmodel.parallel import Layout, Share
     from perfmodel.parallel.sharded_state import State
     from perfmodel.specs import Strategy
+    from perfmodel.specs.sharding import Scope
     from perfmodel.units import Bytes, Count
 
 
@@ -56,19 +57,19 @@ def footprint(share: Share, state: State, layout: Layout, strategy: Strategy, st
     Left out: allocator reserve and the framework's context.
     """
     held = holdings(share, layout, strategy, stage)
-    expert_shards = ExpertGroups(layout).shards_size
+    experts, spread = ExpertGroups(layout), strategy.sharding
 
-    def sharded_state(size: Bytes, from_zero: int) -> Bytes:
-        on = strategy.zero >= from_zero
-        dense = sharded(size=held.dense * size, ranks=layout.shard_group * held.copies, on=on)
-        return dense + sharded(size=held.experts * size, ranks=expert_shards * held.copies, on=on)
+    def sharded_state(size: Bytes, scope: Scope) -> Bytes:
+        on = scope != "N"
+        dense = sharded(size=held.dense * size, ranks=layout.parts(scope) * held.copies, on=on)
+        return dense + sharded(size=held.experts * size, ranks=experts.parts(scope) * held.copies, on=on)
 
     versions = weight_versions(strategy.schedule, stage, layout.pp, layout.microbatches)
     flights = IN_FLIGHT[strategy.schedule](stage, layout.pp, layout.vpp, layout.microbatches)
     return Footprint(
-        weights=sharded_state(versions * state.weight, 3),
-        gradients=sharded_state(state.gradient, 2),
-        optimizer=sharded_state(state.optimizer, 1),
+        weights=sharded_state(versions * state.weight, spread.parameters),
+        gradients=sharded_state(state.gradient, spread.gradients),
+        optimizer=sharded_state(state.optimizer, spread.optimizer),
         activations=flights * (held.kept + held.entering),
         recomputed=held.recomputed + np.zeros_like(flights),
         output=held.head + np.zeros_like(flights),

@@ -122,11 +122,24 @@ class Passes:
         """Kernels with the messages that travel beside them, then the messages that nothing hides."""
         parts: list[Part] = []
         for kernel in kernels:
-            time = self.processor.time(kernel, prefix, kind)
-            beside = tuple(self.message(m, prefix) for m in messages if m.under == kernel.name)
-            parts.append(Overlap(kernel.name, (time, *beside), self.processor.slowdown) if beside else time)
+            beside = [m for m in messages if m.under == kernel.name]
+            parts.extend(self._along(kernel, beside, prefix, kind))
         parts.extend(self.message(m, prefix) for m in messages if not m.under)
         return Serial(name, tuple(parts))
+
+    def _along(self, kernel: Kernel, messages: list[Message], prefix: str, kind: str) -> list[Part]:
+        """A kernel with the messages beside it: beside all of it, or beside so many of its repetitions."""
+        time = self.processor.time(kernel, prefix, kind)
+        rounds = [m.rounds for m in messages if m.rounds is not None]
+        if not rounds or not isinstance(time, Repeat):
+            return [self._together(kernel.name, time, messages, prefix)]
+        one = [self._together(kernel.name, time.part, [m], prefix) for m in messages]
+        alone = Repeat(kernel.name, time.part, time.count - sum(rounds))
+        return [*(Repeat(kernel.name, *each) for each in zip(one, rounds, strict=True)), alone]
+
+    def _together(self, name: str, time: Part, messages: list[Message], prefix: str) -> Part:
+        beside = tuple(self.message(m, prefix) for m in messages)
+        return Overlap(name, (time, *beside), self.processor.slowdown) if beside else time
 
     def message(self, message: Message, prefix: str = "") -> Part:
         """One message; its kind is the first word of its name."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfmodel.graph.kernels import FlashAttention, Gemm, Pace, Stream
+from perfmodel.graph.kernels import FlashAttention, Gemm, Pace, Repeated, Stream
 from perfmodel.units import Bytes, Count
 
 if TYPE_CHECKING:
@@ -45,6 +45,8 @@ class Attention:
     """Of the values, where it differs from `head_dim` of queries and keys (multi-head latent attention)."""
     window: Count | None = None
     """Keys that a query sees at most (sliding window)."""
+    blocks: Count = 1
+    """Equal parts of the keys that a fused kernel takes one after another, each result merged with those before."""
 
     @property
     def parameters(self) -> Count:
@@ -92,7 +94,7 @@ class Attention:
     def forward(self) -> Kernels:
         """Fused in one kernel, or through memory; unfused, the heads of the output are put side by side again."""
         if self.fused:
-            return (self._fused(self.name, self.head_dim + self._value_dim, tensors=1),)
+            return self._fused(self.name, self.head_dim + self._value_dim, tensors=1)
         softmax = self._rows("softmax", 2)
         scale = () if self.merged else self._scale_and_mask()
         dropout = (Stream("attention dropout", (2 * self.element + 1) * self.scores),) if self.dropout else ()
@@ -108,7 +110,7 @@ class Attention:
         """
         q, k, d, v = self.queries, self.keys, self.head_dim, self._value_dim
         if self.fused:
-            return (self._fused(f"{self.name} backward", 3 * d + 2 * v, tensors=2, backward=True),)
+            return self._fused(f"{self.name} backward", 3 * d + 2 * v, tensors=2, backward=True)
         dropout = (Stream("attention dropout backward", (2 * self.element + 1) * self.scores),) if self.dropout else ()
         scale = () if self.merged else (Stream("attention scale backward", 2 * self.element * self.scores),)
         return (
@@ -172,6 +174,17 @@ class Attention:
         aligned = bool(np.all(self.element * np.array([self.head_dim, self.keys]) % ALIGNMENT == 0))
         return Gemm(name, rows, columns, depth, self.element, count=self.batch * self.heads, aligned=aligned)
 
-    def _fused(self, name: str, width: Count, tensors: int, *, backward: bool = False) -> FlashAttention:
-        traffic = tensors * self.element * (self._query + self._output + self._key_value)
-        return FlashAttention(name, self.batch * self.heads, self.queries, self._seen, width, traffic, backward)
+    def _fused(self, name: str, width: Count, tensors: int, *, backward: bool = False) -> Kernels:
+        query, key = self._query + self._output, self._key_value / self.blocks
+        traffic = tensors * self.element * (query + key)
+        seen = self._seen / self.blocks
+        block = FlashAttention(name, self.batch * self.heads, self.queries, seen, width, traffic, backward)
+        if np.all(np.asarray(self.blocks) == 1):
+            return (block,)
+        return (Repeated(block, self.blocks), *self._merged_blocks(backward=backward))
+
+    def _merged_blocks(self, *, backward: bool) -> Kernels:
+        """Sums over blocks, kept in fp32: forward of outputs, backward of the gradients of queries, keys and values."""
+        elements = self._query + self._key_value / self.blocks if backward else self._output
+        merge = Stream("attention merge backward" if backward else "attention merge", (2 * 4 + self.element) * elements)
+        return (Repeated(merge, self.blocks - 1),)

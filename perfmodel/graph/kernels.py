@@ -124,9 +124,9 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
-    """The same kernel several times, each waiting for the one before: the steps of a recurrence."""
+    """The same kernel several times, each waiting for the one before: the steps of a recurrence, the blocks of a ring."""
 
-    kernel: Gemm | Stream
+    kernel: Gemm | Stream | FlashAttention
     times: Count
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from itertools import accumulate, cycle
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ import numpy as np
 from perfmodel.measuring.cases import WIDTH
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
 
     from perfmodel.measuring.cases import Case
 
@@ -19,8 +20,32 @@ if TYPE_CHECKING:
     Sizes = tuple[int, ...]
 
 SEED = 1
-POOL = 2**23
-"""Random numbers that operands are views of: drawing them anew would take longer than the kernels."""
+POOL = 2**24
+"""Random numbers that operands are views of: drawing them anew would take longer than the kernels, and each call of a product takes the next
+ones, since a step finds its weights evicted by all that ran in between."""
+SETS = 256
+"""Operands of one product at most; those of small ones then stay in the caches."""
+
+
+def in_turn(pool: Any, shapes: Sequence[Sizes]) -> Iterator[list[Any]]:
+    """Tensors of some shapes for each call, one set after the other along a pool, over and over.
+
+    >>> calls = in_turn(np.arange(20), [(2, 3), (3, 1)])
+    >>> [[int(tensor.flat[0]) for tensor in next(calls)] for _ in range(3)]
+    [[0, 6], [9, 15], [0, 6]]
+    """
+    sizes = [prod(shape) for shape in shapes]
+    ends = list(accumulate(sizes))
+    sets = max(1, min(SETS, len(pool) // ends[-1]))
+    return cycle(
+        [
+            [
+                pool[turn * ends[-1] + end - size : turn * ends[-1] + end].reshape(shape)
+                for size, end, shape in zip(sizes, ends, shapes, strict=True)
+            ]
+            for turn in range(sets)
+        ]
+    )
 
 
 class Numpy:
@@ -32,6 +57,7 @@ class Numpy:
         """Seed the operands."""
         self._random = np.random.default_rng(SEED)
         self._pool = self._random.random(POOL, dtype=np.float32)
+        self._results = np.zeros(POOL, np.float32)
 
     @property
     def version(self) -> str:
@@ -47,8 +73,14 @@ class Numpy:
 
     def _product(self, sizes: Sizes) -> Run:
         rows, columns, depth = sizes
-        a, b = self._tensor(rows, depth), self._tensor(depth, columns)
-        return lambda: a @ b
+        operands = in_turn(self._pool, [(rows, depth), (depth, columns)])
+        results = in_turn(self._results, [(rows, columns)])
+
+        def run() -> object:
+            a, b = next(operands)
+            return np.matmul(a, b, out=next(results)[0])
+
+        return run
 
     def _level(self, sizes: Sizes) -> Run:
         elements = max(1, sizes[0] // 12)
@@ -92,6 +124,7 @@ class Torch:
         self._torch.set_num_threads(threads)
         self._torch.manual_seed(SEED)
         self._pool: Any = self._torch.rand(POOL)
+        self._results: Any = self._torch.zeros(POOL)
         self._torch.set_grad_enabled(mode=False)
 
     @property
@@ -110,8 +143,9 @@ class Torch:
 
     def _product(self, sizes: Sizes) -> Run:
         rows, columns, depth = sizes
-        a, b = self._tensor(rows, depth), self._tensor(depth, columns)
-        return lambda: self._torch.mm(a, b)
+        operands = in_turn(self._pool, [(rows, depth), (depth, columns)])
+        results = in_turn(self._results, [(rows, columns)])
+        return lambda: self._torch.mm(*next(operands), out=next(results)[0])
 
     def _level(self, sizes: Sizes) -> Run:
         a, b, out = (self._torch.ones(max(1, sizes[0] // 12)) for _ in range(3))

@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass
 from datetime import timedelta
 from importlib import import_module
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from perfmodel.measuring.clock import time_of
@@ -89,8 +90,8 @@ class Loopback:
         """As `time_of`, but all ranks make the same number of calls."""
         once = self._torch.tensor([time_of(run, 0.0)])
         self._dist.all_reduce(once, self._dist.ReduceOp.MAX)
-        times = sorted(_seconds(run) for _ in range(max(CALLS, min(500, int(budget / float(once))))))
-        return times[len(times) // 4]
+        times = [_seconds(run) for _ in range(max(CALLS, min(500, int(budget / float(once)))))]
+        return median(times)
 
 
 def _seconds(run: Any) -> float:

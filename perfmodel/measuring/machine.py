@@ -93,3 +93,8 @@ def _count(ranges: str) -> int:
         first, _, last = part.partition("-")
         total += int(last or first) - int(first) + 1
     return total
+
+
+def load() -> float:
+    """Processes that ran or waited for a core in the last minute, on average; 0 where the system does not tell."""
+    return os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from perfmodel.errors import InputError, Place, Problem
 from perfmodel.measuring.cases import Case
-from perfmodel.measuring.machine import Machine, this_machine
+from perfmodel.measuring.machine import Machine, load, this_machine
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,6 +24,8 @@ THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB
 ALLOCATOR = {"MALLOC_MMAP_THRESHOLD_": "33554432", "MALLOC_TRIM_THRESHOLD_": "17179869184"}
 """Settings of glibc under which it keeps freed memory, as the allocators do that PyTorch's tuning guide advises: else every tensor of some
 MiB is made of new pages in each step, at a few GB/s."""
+BUSY = 0.25
+"""Load for each core from which a measurement is no longer that of the machine alone."""
 ROOT = Path(__file__).parents[2]
 
 
@@ -45,6 +47,13 @@ class Found:
     """Seconds of computing, of communicating, and of both at once."""
     skipped: int = 0
     """Turns that the time did not suffice for."""
+    load: float = 0.0
+    """Average load of the machine just before: what others ran beside the measurement."""
+
+    @property
+    def is_loaded(self) -> bool:
+        """Others kept a good part of the cores that the measurement needed."""
+        return self.load > BUSY * self.machine.cores
 
     def take(self, said: dict[str, Any]) -> None:
         """Add one line of a worker."""
@@ -97,7 +106,7 @@ def measure(processes: int, budget: float, library: str, progress: Callable[[int
     if processes > machine.cores:
         raise InputError([Problem(Place("--processes"), str(processes), f"must be at most the {machine.cores} cores")])
     threads = machine.cores // processes
-    found = Found(machine, processes, threads)
+    found = Found(machine, processes, threads, load=load())
     with tempfile.TemporaryDirectory() as folder:
         started = [_start(rank, processes, threads, library, budget, f"{folder}/store") for rank in range(processes)]
         try:

@@ -85,7 +85,7 @@ def divide(graph: Graph, layout: Layout, strategy: Strategy) -> Share:
     sequence = layout.tp if strategy.sequence_parallel else 1
 
     def local(op: Op) -> LocalOp:
-        piece = context.shard(op, ranks=layout.cp)
+        piece = context.shard(op, strategy.context, ranks=layout.cp)
         held = expert.shard(tensor.shard(piece, ranks=layout.tp, sequence=sequence), layout)
         tokens = expert.messages(piece, held, layout, strategy)
         spread, pieces = strategy.sequence_parallel, strategy.tensor_overlap == "passes"
@@ -95,8 +95,8 @@ def divide(graph: Graph, layout: Layout, strategy: Strategy) -> Share:
         )
         return LocalOp(
             held,
-            (*context.messages(held, layout.context, backward=False), *forward, *tokens),
-            (*context.messages(held, layout.context, backward=True), *backward, *tokens),
+            (*context.messages(held, strategy.context, layout.context, backward=False), *forward, *tokens),
+            (*context.messages(held, strategy.context, layout.context, backward=True), *backward, *tokens),
         )
 
     def blocks(of: tuple[Block, ...], stages: Count) -> tuple[LocalBlock, ...]:

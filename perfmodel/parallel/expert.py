@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from perfmodel.graph.ops import Op
     from perfmodel.parallel.layout import Layout
     from perfmodel.specs import Strategy
+    from perfmodel.specs.sharding import Scope
     from perfmodel.units import Count
 
 Degree = Literal["etp", "ep", "edp"]
@@ -53,21 +54,19 @@ class ExpertGroups:
         return self._group(self._stride("ep"), self.layout.ep)
 
     @property
-    def near(self) -> Group:
+    def inside(self) -> Group:
         """Of them, those in one host."""
-        return self.exchange.inside(self.layout.host or self.layout.devices)
+        return self.exchange.inside(self._host)
 
     @property
-    def between(self) -> Group:
+    def outside(self) -> Group:
         """One rank of each host, among those that tokens travel between."""
-        exchange, near = self.exchange, self.near
-        row = exchange.size / exchange.rows
-        within = near.size / near.rows
-        several = np.asarray(row / within) > 1
-        return Group(
-            exchange.size / near.size, np.where(several, exchange.stride * within, exchange.apart * near.rows),
-            np.where(several, exchange.rows / near.rows, 1), exchange.apart * near.rows, exchange.job,
-        )  # fmt: skip
+        return self.exchange.outside(self._host)
+
+    @property
+    def _host(self) -> Count:
+        """Devices of one host; without hosts, all."""
+        return self.layout.host or self.layout.devices
 
     @property
     def tensor(self) -> Group:
@@ -79,20 +78,13 @@ class ExpertGroups:
         """Ranks that hold all experts between them, where those that share an expert are near."""
         return self._group(self._stride("etp"), self.layout.etp * self.layout.ep)
 
-    @property
-    def replicas(self) -> Group:
-        """Ranks that hold the same weights."""
-        return self._group(self._stride("edp"), self.copies)
+    def parts(self, scope: Scope) -> Count:
+        """Into which a state is cut that is spread so far."""
+        return {"N": 1, "I": self.shards_size, "G": self.copies}[scope]
 
-    @property
-    def shards(self) -> Group:
-        """Of the replicas, those that share states of ZeRO."""
-        return self._group(self._stride("edp"), self.shards_size)
-
-    @property
-    def across(self) -> Group:
-        """Ranks that hold the same shard."""
-        return self._group(self._stride("edp") * self.shards_size, self.copies / self.shards_size)
+    def between(self, near: Scope, far: Scope) -> Group:
+        """Ranks that hold the same part of what is spread over `near`, and another of what is spread over `far`."""
+        return self._group(self._stride("edp") * self.parts(near), self.parts(far) / self.parts(near))
 
     def _stride(self, degree: Degree) -> Count:
         """Ranks of a stage from one of a degree to the next."""
@@ -171,7 +163,7 @@ def _exchange(
     token, imbalance = op.hidden * op.element, op.imbalance if op.capacity is None else 1.0
     if strategy.dispatcher == "all-to-all":
         return (Message(name, "all-to-all", tokens * op.top_k * token, groups.exchange, under, imbalance),)
-    inside, between = groups.near, groups.between
+    inside, between = groups.inside, groups.outside
     far, near = tokens * destinations(op, between.size) * token, tokens * destinations(op, layout.ep) * token
     return (
         Message(f"{name} between hosts", "all-to-all", far, between, under, imbalance),

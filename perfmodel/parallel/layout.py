@@ -20,6 +20,7 @@ from perfmodel.specs.strategy import ORDER
 
 if TYPE_CHECKING:
     from perfmodel.specs import Hardware, Strategy, Workload
+    from perfmodel.specs.sharding import Scope
     from perfmodel.units import Count
 
 
@@ -47,6 +48,16 @@ class Group:
         """The part of the group inside such a unit."""
         row, rows = self.within(devices)
         return Group(row * rows, self.stride, rows, self.apart, self.job)
+
+    def outside(self, devices: Count) -> Group:
+        """One rank of each such unit, with the place of the first in its own."""
+        near = self.inside(devices)
+        within = near.size / near.rows
+        several = np.asarray(self.size / self.rows / within) > 1
+        return Group(
+            self.size / near.size, np.where(several, self.stride * within, self.apart * near.rows),
+            np.where(several, self.rows / near.rows, 1), self.apart * near.rows, self.job,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,20 +102,18 @@ class Layout:
         """Ranks that share each sequence."""
         return self._group("cp")
 
+    def parts(self, scope: Scope) -> Count:
+        """Into which a state is cut that is spread so far."""
+        return {"N": 1, "I": self.shard_group, "G": self.dp * self.cp}[scope]
+
+    def between(self, near: Scope, far: Scope) -> Group:
+        """Ranks that hold the same part of what is spread over `near`, and another of what is spread over `far`."""
+        return self._replicas(self.parts(near), self.parts(far) / self.parts(near))
+
     @property
     def replicas(self) -> Group:
         """Ranks that hold the same weights: data and context parallel."""
-        return self._replicas(1, self.dp * self.cp)
-
-    @property
-    def shards(self) -> Group:
-        """Ranks that share states of ZeRO: replicas that are near."""
-        return self._replicas(1, self.shard_group)
-
-    @property
-    def across(self) -> Group:
-        """Ranks that hold the same shard, one of each shard group."""
-        return self._replicas(self.shard_group, self.dp * self.cp / self.shard_group)
+        return self.between("N", "G")
 
     @property
     def pipeline(self) -> Group:

@@ -175,10 +175,35 @@ class Rules:
             "cp", uneven,
             lambda: f"{s.cp} does not divide a sequence of {sequence} tokens; nearest that do: {divisors(s.cp, sequence)}",
         )  # fmt: skip
+        yield from self._context_rules(model, sequence)
         yield self._rule(
             "sequence_parallel", ~uneven & s.sequence_parallel & ((sequence // s.cp) % s.tp != 0),
             lambda: f"tp {s.tp} does not divide {sequence // s.cp} tokens of a sequence",
         )  # fmt: skip
+
+    def _context_rules(self, model: Transformer, sequence: int) -> Iterator[Rule]:
+        """What the forms of context parallelism need; where they are not spread, nothing."""
+        s = self.strategy
+        spread = np.asarray(s.cp) > 1
+        if s.context == "ring":
+            yield self._rule(
+                "cp", spread & bool(model.causal) & (sequence % s.cp == 0) & (sequence % (2 * s.cp) != 0),
+                lambda: f"a balanced ring has two pieces of a sequence on each rank, and {2 * s.cp} do not divide {sequence} tokens",
+            )  # fmt: skip
+            yield self._rule(
+                "context", spread & (s.attention == "unfused"),
+                lambda: "a ring joins blocks of fused attention; take attention flash, or context all-gather",
+            )  # fmt: skip
+        if s.context == "ulysses":
+            ranks = s.tp * s.cp
+            yield self._rule(
+                "cp", spread & (model.heads % s.tp == 0) & (model.heads % ranks != 0),
+                lambda: f"tp x cp = {ranks} does not divide the {model.heads} heads that ulysses spreads; take context ring",
+            )  # fmt: skip
+            yield self._rule(
+                "cp", spread & (model.heads % ranks == 0) & (model.kv % ranks != 0) & (ranks % model.kv != 0),
+                lambda: f"tp x cp = {ranks} and {model.kv} heads of keys and values do not divide one another",
+            )  # fmt: skip
 
     def _other_rules(self) -> Iterator[Rule]:
         for name, neutral in (("tp", 1), ("cp", 1), ("sequence_parallel", False), ("recompute", "none")):

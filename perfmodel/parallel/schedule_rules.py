@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from perfmodel.specs.sharding import sharding_of
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -50,4 +52,5 @@ def schedule_faults(strategy: Any, microbatches: Count) -> Iterator[Fault]:
         )  # fmt: skip
     if s.schedule in UNSHARDED:
         message = f"{s.schedule} keeps several versions of the weights; leave zero at 0 or 1"
-        yield "zero", np.asarray(s.zero) > 1, message.__str__
+        spread = sharding_of(s.zero)
+        yield "zero", np.asarray((spread.parameters, spread.gradients) != ("N", "N")), message.__str__

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perfmodel.errors import InputError, Place, Problem
+from perfmodel.planner.space import grouped
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -84,7 +85,8 @@ def _columns(question: Question, choice: Choice, made: Candidates, fits: Any) ->
     size = len(made.step_time)
     degrees = {name: np.broadcast_to(np.asarray(getattr(made.layout, name)), size).astype(np.int64) for name in DEGREES}
     chosen = {field.name: np.full(size, getattr(choice, field.name)) for field in fields(choice)}
-    group = np.where(np.full(size, choice.zero) > 0, np.asarray(made.layout.shard_group), 1).astype(np.int64)
+    chosen["zero"] = np.full(size, str(choice.zero))  # a stage, or letters
+    group = np.broadcast_to(np.asarray(made.layout.shard_group if grouped(choice.zero) else 1), size).astype(np.int64)
     return {
         "hardware": np.full(size, str(question.hardware.name)), "devices": np.full(size, question.devices), **degrees,
         **{name: column.astype(str) if column.dtype.kind in "UO" else column for name, column in chosen.items()},

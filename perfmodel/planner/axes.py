@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from perfmodel.errors import InputError, Place, Problem
 from perfmodel.origin import place_of
+from perfmodel.specs.sharding import STAGES, USEFUL
 from perfmodel.specs.strategy import order_faults
 from perfmodel.yamlfile import nearest
 
@@ -19,7 +20,7 @@ DEGREES = ("tp", "cp", "pp", "dp", "ep", "etp", "vpp", "microbatch", "shard_grou
 """Numbers: all divisors that the devices, the experts, the layers and the batch have, unless the user fixes some."""
 CHOICES: dict[str, tuple[Any, ...]] = {
     "sequence_parallel": (False, True),
-    "zero": (0, 1, 2, 3),
+    "zero": (*range(len(STAGES)), *(letters for letters in USEFUL if letters not in STAGES)),
     "recompute": ("none", "selective", "full"),
     "schedule": ("1f1b", "gpipe", "breadth-first", "zero-bubble-h1", "zero-bubble-h2", "zero-bubble-v", "dual-pipe"),
     "order": ("tp-cp-ep-dp-pp", "tp-cp-ep-pp-dp"),
@@ -27,8 +28,11 @@ CHOICES: dict[str, tuple[Any, ...]] = {
 }
 """Structural choices, each with its values; the first is the plain one. Schedules are those that change no result: no weight is
 stale, no pass is without gradient. Orders are those that frameworks offer; others may be named."""
-DEFAULT: dict[str, tuple[Any, ...]] = {**CHOICES, "schedule": ("1f1b",), "stage_layers": ("equal",)}
-"""What is searched where nobody says otherwise: most frameworks have one schedule, and want layers that divide."""
+DEFAULT: dict[str, tuple[Any, ...]] = {
+    **CHOICES, "zero": (0, 1, 2, 3), "schedule": ("1f1b",), "stage_layers": ("equal",),
+}  # fmt: skip
+"""What is searched where nobody says otherwise: most frameworks have one schedule, want layers that divide, and shard
+states as ZeRO does."""
 AXES = (*DEGREES, *CHOICES)
 ALL = "all"
 """In the place of the values of a structural choice: each of them."""

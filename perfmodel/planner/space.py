@@ -14,6 +14,7 @@ from perfmodel.parallel.layout import host_of
 from perfmodel.parallel.rules import Rules
 from perfmodel.parallel.schedule_rules import UNSHARDED
 from perfmodel.planner.axes import CHOICES
+from perfmodel.specs.sharding import sharding_of
 from perfmodel.specs.workload import Transformer
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class Choice:
     """One value of each structural axis."""
 
     sequence_parallel: bool
-    zero: int
+    zero: int | str
     recompute: str
     schedule: str
     order: str
@@ -82,10 +83,10 @@ class Space:
         own = {name: column[rows] for name, column in self.own.items()}
         return replace(self, factors=self.factors[rows], own=own)
 
-    def candidates(self, rows: Column, zero: int, size: int) -> Iterator[tuple[Column, Column]]:
+    def candidates(self, rows: Column, zero: int | str, size: int) -> Iterator[tuple[Column, Column]]:
         """Rows with their shard groups (rows of `groups`), about ``size`` at a time."""
         at = self.factors[rows]
-        if zero == 0:
+        if not grouped(zero):
             for part in _parts(len(rows), size):
                 yield rows[part], self.groups.whole[at[part]]
             return
@@ -97,9 +98,9 @@ class Space:
             within = np.arange(len(first)) - np.repeat(np.cumsum(repeats) - repeats, repeats)
             yield np.repeat(rows[part], repeats), first + within
 
-    def count(self, rows: Column, zero: int) -> int:
+    def count(self, rows: Column, zero: int | str) -> int:
         """Candidates that `candidates` yields."""
-        return len(rows) if zero == 0 else int(self.groups.count[self.factors[rows]].sum())
+        return len(rows) if not grouped(zero) else int(self.groups.count[self.factors[rows]].sum())
 
 
 def space_of(workload: Workload, axes: Axes, refused: Refusals) -> Space:
@@ -285,7 +286,7 @@ class Refusals:
         s = self.strategy
         return SimpleNamespace(
             **{"ep": s.ep, "etp": s.etp, **columns}, name=s.name, devices=self.devices, shard_group=None, sync=s.sync,
-            keeper=s.keeper, **{f.name: getattr(choice, f.name) for f in fields(choice)},
+            keeper=s.keeper, context=s.context, attention=s.attention, **{f.name: getattr(choice, f.name) for f in fields(choice)},
         )  # fmt: skip
 
 
@@ -297,6 +298,11 @@ def divisors(of: int) -> tuple[int, ...]:
     """
     small = [d for d in range(1, isqrt(of) + 1) if of % d == 0]
     return tuple(sorted({*small, *(of // d for d in small)}))
+
+
+def grouped(zero: int | str) -> bool:
+    """Whether it matters which replicas make a shard group."""
+    return "I" in sharding_of(zero)
 
 
 def _factorisations(devices: int, axes: Axes) -> dict[str, Column]:

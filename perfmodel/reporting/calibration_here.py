@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from perfmodel.calibration.here_yaml import load_note
 from perfmodel.reporting.calibration import calibration_report
 from perfmodel.reporting.report import Section
 from perfmodel.reporting.text import quantity
@@ -23,7 +24,7 @@ def calibration_here_report(here: Here) -> Report:
         "machine": found.machine.name, "engine": found.engine, "processes": found.processes, "threads": found.threads, "peak": peak,
         "levels": levels, "link": None if here.link is None else {"latency": here.link.latency, "bandwidth": here.link.bandwidth,
                                                                   "error": here.link.error},
-        "slowdown": here.slowdown, "skipped": found.skipped,
+        "slowdown": here.slowdown, "skipped": found.skipped, "load": found.load, "warning": load_note(found) if found.is_loaded else "",
     }  # fmt: skip
     rows = [("cores of a device", str(found.threads)), ("peak, fp32", quantity(peak, "FLOP/s")),
             *((f"bandwidth of {row['level']}", quantity(row["bandwidth"], "B/s")) for row in levels)]  # fmt: skip
@@ -35,8 +36,9 @@ def calibration_here_report(here: Here) -> Report:
     if here.slowdown is not None:
         rows.append(("slowdown of computing beside messages", f"{here.slowdown:.2f}"))
     section = Section(f"{found.machine.name}, by {found.engine}", ("what", "value"), tuple(rows), frozenset({1}))
-    notes = (f"{found.skipped} turns were left out, since time was over.",) if found.skipped else ()
-    return replace(report, record=record, sections=(section, *report.sections), notes=(*report.notes, *notes))
+    late = f"{found.skipped} turns were left out, since time was over." if found.skipped else ""
+    notes = (*report.notes, *filter(None, (late,)))
+    return replace(report, record=record, sections=(section, *report.sections), notes=notes)
 
 
 def _levels(here: Here) -> list[dict[str, Any]]:

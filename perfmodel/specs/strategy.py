@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field
 
 from perfmodel.origin import Fraction, Integer, KeepOrigin, Text
 from perfmodel.specs.common import Group
+from perfmodel.specs.sharding import Sharding, Zero, sharding_of
 from perfmodel.units import Bytes, BytesPerSecond, Seconds
 from perfmodel.yamlfile import Fault, Spec
 
@@ -34,6 +35,7 @@ Algorithm = Literal[
 ]
 ORDER = ("tp", "cp", "ep", "dp", "pp")
 """Degrees of parallelism in the order in which ranks are numbered, innermost first."""
+Context = Annotated[Literal["all-gather", "ring", "ulysses"], KeepOrigin]
 Dispatcher = Annotated[Literal["all-to-all", "deduplicated", "all-gather"], KeepOrigin]
 ExpertKernels = Annotated[Literal["grouped", "each"], KeepOrigin]
 
@@ -113,6 +115,9 @@ class Strategy(Spec):
     model, as in 19-21-21-19."""
     cp: Degree = 1
     """Context parallel: each sequence cut into cp parts."""
+    context: Context = "all-gather"
+    """How attention sees the whole sequence: keys and values gathered; passed around a ring behind the attention of the block
+    before; or tokens exchanged for heads (DeepSpeed Ulysses)."""
     dp: Degree | None = None
     """Data parallel replicas; default devices / (tp x pp x cp)."""
     ep: Degree = 1
@@ -132,10 +137,13 @@ class Strategy(Spec):
     is tp-cp-ep-pp-dp."""
     sequence_parallel: bool = False
     """Split norms, dropout and residuals along the sequence over the tp devices."""
-    zero: Annotated[Integer, Field(ge=0, le=3)] = 0
-    """ZeRO stage: 1 shards optimiser states, 2 also gradients, 3 also parameters, over the replicas."""
+    zero: Zero = 0
+    """ZeRO stage: 1 shards optimiser states, 2 also gradients, 3 also parameters, over the shard group. Or a letter each for
+    parameters, gradients and optimiser states (PaRO): N for whole, I for spread over the shard group, G over all replicas."""
     shard_group: Degree | None = None
     """Replicas over which ZeRO shards; default all of them."""
+    weight_gather: Annotated[Literal["flat", "two-stage"], KeepOrigin] = "flat"
+    """Sharded weights are gathered by all ranks of a group at once, or between hosts first and then inside them (MiCS)."""
     microbatch: Degree = 1
     """Samples that a replica works on at a time."""
     recompute: Recompute = "none"
@@ -171,6 +179,8 @@ class Strategy(Spec):
     """Whether gradients travel while the last microbatch's backward pass still runs."""
     weight_overlap: Annotated[Literal["none", "passes"], KeepOrigin] = "passes"
     """Whether what ZeRO 3 gathers and scatters for every pass travels under the passes."""
+    weight_regather: Annotated[bool, KeepOrigin] = False
+    """Whether weights that were gathered to recompute a layer are dropped, and gathered once more for its gradients."""
     pipeline_overlap: Annotated[Literal["none", "chunks"], KeepOrigin] = "none"
     """Sends between stages: `chunks` with several chunks on a stage beside the passes, but for those that fill and drain the pipeline."""
     tensor_overlap: Annotated[Literal["none", "backward", "passes"], KeepOrigin] = "backward"
@@ -180,6 +190,12 @@ class Strategy(Spec):
     """Gradients accumulate and travel in fp32, or in the precision of the weights."""
     fused_accumulation: bool = True
     """The product that makes a weight gradient adds it to the sum itself."""
+    gradient_buckets: Annotated[Literal["views", "copies"], KeepOrigin] = "views"
+    """Whether gradients lie in the buckets that replicas reduce, or are copied into them and back, as PyTorch's
+    DistributedDataParallel does unless told gradient_as_bucket_view."""
+    gradient_bucket: Annotated[Bytes, KeepOrigin] | None = None
+    """Size of the pieces in which replicas reduce gradients, after a first of 1 MiB; the last has no pass left that hides it.
+    PyTorch's DistributedDataParallel takes 25 MiB. None takes them to be small."""
     scatter_gather: bool = True
     """Pipeline neighbours on different hosts exchange 1/tp of an activation each, then gather it locally."""
 
@@ -203,6 +219,11 @@ class Strategy(Spec):
             yield Fault("servers", message, self.servers.count)
         elif self.servers:
             yield from _server_faults(self.servers)
+
+    @property
+    def sharding(self) -> Sharding:
+        """How far each state is spread over the replicas."""
+        return sharding_of(self.zero)
 
     @property
     def modules(self) -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""Synchronous all-reduce of the gradients, whole or sharded (ZeRO), then the optimiser step."""
+"""Synchronous all-reduce of the gradients, whole or with states spread over replicas, then the optimiser step."""
 
 from __future__ import annotations
 
@@ -7,50 +7,129 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from perfmodel.formulas.buckets import last_bucket
 from perfmodel.parallel.expert import ExpertGroups
 from perfmodel.sync.replicas import Synchronisation
 from perfmodel.timeline import Part, Repeat
 
 if TYPE_CHECKING:
-    from perfmodel.parallel import Group
+    from perfmodel.parallel import Group, Layout
     from perfmodel.parallel.messages import Collective
+    from perfmodel.specs.sharding import Scope, Sharding
     from perfmodel.sync.replicas import Replicas
     from perfmodel.units import Bytes, Count
+
+Parts = tuple[Part, ...]
+
+FIRST_BUCKET = 2.0**20
+"""Bytes of the first piece of gradients that PyTorch's DistributedDataParallel sends (its kDefaultFirstBucketBytes)."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Weights:
-    """Weights that the same ranks hold copies of, and their collectives."""
+    """Weights that the same ranks hold copies of, and their collectives: none where a state is spread no further than another.
+
+    Parameters, gradients and optimiser states are spread as far as p, g and o say.
+    """
 
     name: str
     """Before the names of the messages."""
     replicas: Replicas
-    gradient: Bytes
-    weight: Bytes
-    copies: Group
-    shards: Group
-    across: Group
+    count: Count
+    """Parameters of one device, before any of them is spread."""
+    ranks: Layout | ExpertGroups
 
-    def whole(self) -> Part:
-        """All-reduce among all copies."""
-        return self._message("gradient all-reduce", "all-reduce", self.gradient, self.copies)
+    def fetch(self) -> Parts:
+        """Each layer's weights for a pass, from all that hold parts of them."""
+        return self._by_layer(self._gather("N", self._scopes.parameters, self._weight / self._units))
 
-    def scatter(self) -> Part:
-        """Each shard keeps its part of the sum."""
-        return self._message("gradient reduce-scatter", "reduce-scatter", self.gradient, self.shards)
+    def shed(self) -> Parts:
+        """Gradients of one microbatch, each part to where it is summed: layer by layer where weights are gathered so."""
+        by_layer = self._scopes.parameters != "N"
+        size = self._gradient / self._units if by_layer else self._gradient
+        parts = self._scatter("N", self._scopes.gradients, size)
+        return self._by_layer(parts) if by_layer else parts
 
-    def between(self) -> Part:
-        """Among those that keep the same part."""
-        return self._message("gradient all-reduce", "all-reduce", self.gradient / self.shards.size, self.across)
+    def scatter(self) -> Parts:
+        """Sums over all microbatches, from where they were kept to where the optimiser takes them."""
+        near = self._scopes.gradients
+        return self._scatter(near, self._scopes.optimizer, self._gradient / self.ranks.parts(near))
 
-    def gather(self) -> Part:
-        """Each shard hands out its updated part."""
-        return self._message("weight all-gather", "all-gather", self.weight, self.shards)
+    def reduce(self) -> Parts:
+        """Sums of the ranks that keep the same part of the optimiser states."""
+        far = self._scopes.optimizer
+        size = self._gradient / self.ranks.parts(far) - self._last
+        return (
+            () if far == "G" else (self._message("gradient all-reduce", "all-reduce", size, self._between(far, "G")),)
+        )
 
-    def by_layer(self, name: str, collective: Collective, size: Bytes) -> Part:
-        """The same layer by layer."""
-        units = self.replicas.units
-        return Repeat(f"{self.name}{name}", self._message(name, collective, size / units, self.shards), units)
+    def last(self) -> Parts:
+        """Of whole replicas, what is complete only when the pass ends."""
+        if not self._in_buckets:
+            return ()
+        return (self._message("last gradient all-reduce", "all-reduce", self._last, self._between("N", "G")),)
+
+    def gather(self) -> Parts:
+        """Updated weights, from where the optimiser made them to where they are kept."""
+        near = self._scopes.parameters
+        return self._gather(near, self._scopes.optimizer, self._weight / self.ranks.parts(near))
+
+    @property
+    def _in_buckets(self) -> bool:
+        return self._scopes.optimizer == "N" and self.replicas.strategy.gradient_bucket is not None
+
+    @property
+    def _last(self) -> Bytes:
+        bucket = self.replicas.strategy.gradient_bucket
+        if bucket is None or not self._in_buckets:
+            return 0.0
+        return last_bucket(size=self._gradient, first=FIRST_BUCKET, bucket=bucket)
+
+    @property
+    def _scopes(self) -> Sharding:
+        return self.replicas.strategy.sharding
+
+    @property
+    def _gradient(self) -> Bytes:
+        return self.count * self.replicas.state.gradient
+
+    @property
+    def _weight(self) -> Bytes:
+        return self.count * self.replicas.state.weight
+
+    @property
+    def _units(self) -> Count:
+        return self.replicas.units
+
+    def _scatter(self, near: Scope, far: Scope, size: Bytes) -> Parts:
+        if near == far:
+            return ()
+        return (self._message("gradient reduce-scatter", "reduce-scatter", size, self._between(near, far)),)
+
+    def _gather(self, near: Scope, far: Scope, size: Bytes) -> Parts:
+        """At once, or in two stages: all devices of a host fetch a part each from other hosts, then share them."""
+        if near == far:
+            return ()
+        name, group = "weight all-gather", self._between(near, far)
+        if self.replicas.strategy.weight_gather == "flat":
+            return (self._message(name, "all-gather", size, group),)
+        host = self.replicas.layout.host or self.replicas.layout.devices
+        inside = group.inside(host)
+        return (
+            self._message(f"{name} between hosts", "all-gather", size / inside.size, group.outside(host)),
+            self._message(f"{name} in hosts", "all-gather", size, inside),
+        )
+
+    def _by_layer(self, parts: Parts) -> Parts:
+        return tuple(Repeat(f"{part.name} by layer", part, self._units) for part in parts)
+
+    def _between(self, near: Scope, far: Scope) -> Group:
+        """In rows of a column without experts of their own one rank alone."""
+        group = self.ranks.between(near, far)
+        if not self.name:
+            return group
+        own = np.asarray(self.count) > 0
+        return replace(group, size=np.where(own, group.size, 1), rows=np.where(own, group.rows, 1))
 
     def _message(self, name: str, collective: Collective, size: Bytes, group: Group) -> Part:
         algorithm = self.replicas.strategy.collective if collective == "all-reduce" else "fastest"
@@ -58,40 +137,28 @@ class _Weights:
 
 
 def synchronise(replicas: Replicas) -> Synchronisation:
-    """All-reduce, or with ZeRO reduce-scatter and all-gather, of one device's gradients.
+    """What the sharding of the strategy asks for: gathers of weights, sums of gradients, the update of one part.
 
-    ZeRO 1 scatters gradients once a step, 2 after every microbatch; 3 gathers weights for every pass.
-    Where it shards over fewer than all replicas, each shard is all-reduced among the groups (MiCS).
-    Experts that are spread over ranks have fewer copies than all else, and so collectives of their own.
+    Of p, g and o, how far parameters, gradients and optimiser states are spread: weights are gathered among p for every pass;
+    gradients of each microbatch are scattered among g; the sum is scattered on among o / g and reduced over all others that
+    keep the same part; each updates its part of o, and updated weights are gathered among o / p. ZeRO 0 to 3, HSDP, MiCS and
+    PaRO are cases. Experts that are spread over ranks have fewer copies than all else, and so collectives of their own.
     """
     strategy, layout = replicas.strategy, replicas.layout
     groups = ExpertGroups(layout)
-    parts = [_Weights("", replicas, replicas.gradient, replicas.weight, layout.replicas, layout.shards, layout.across)]
+    weights = [_Weights("", replicas, replicas.parameters - replicas.experts, layout)]
     if np.any(np.asarray(replicas.experts) > 0):
-        state = replicas.state
-        gradient, weight = replicas.experts * state.gradient, replicas.experts * state.weight
-        among = (_where(replicas.experts, group) for group in (groups.replicas, groups.shards, groups.across))
-        parts.append(_Weights("expert ", replicas, gradient, weight, *among))
-    embedding = replicas.tied_embedding()
-    shards = (layout.shards.size, groups.shards_size) if strategy.zero else (1, 1)
-    update = replicas.optimizer_step(*shards)
-    scatter, between, gather = (tuple(getattr(p, n)() for p in parts) for n in ("scatter", "between", "gather"))
-    match strategy.zero:
-        case 0:
-            return Synchronisation((), (), tuple(p.whole() for p in parts), (embedding, update))
-        case 1:
-            return Synchronisation((), (), (*scatter, *between), (embedding, update, *gather))
-        case 2:
-            return Synchronisation((), scatter, between, (embedding, update, *gather))
-        case _:
-            fetch = tuple(p.by_layer("weight all-gather", "all-gather", p.weight) for p in parts)
-            shed = tuple(p.by_layer("gradient reduce-scatter", "reduce-scatter", p.gradient) for p in parts)
-            if strategy.weight_overlap == "none":
-                return Synchronisation((), (), between, (embedding, update), exposed=(*fetch, *fetch, *shed))
-            return Synchronisation(fetch, (*fetch, *shed), between, (embedding, update))
-
-
-def _where(experts: Count, group: Group) -> Group:
-    """A group, or in rows of a column without experts of their own one rank alone."""
-    apart = np.asarray(experts) > 0
-    return replace(group, size=np.where(apart, group.size, 1), rows=np.where(apart, group.rows, 1))
+        weights.append(_Weights("expert ", replicas, replicas.experts, groups))
+    fetch, shed, scatter, reduce, last, gather = (
+        tuple(part for each in weights for part in getattr(each, name)())
+        for name in ("fetch", "shed", "scatter", "reduce", "last", "gather")
+    )
+    far = strategy.sharding.optimizer
+    update = replicas.optimizer_step(layout.parts(far), groups.parts(far))
+    copies = replicas.bucket_copies() if far == "N" else ()
+    after = (*last, *copies, replicas.tied_embedding(), update, *gather)
+    again = fetch if strategy.weight_regather and strategy.recompute == "full" else ()
+    backward = (*fetch, *again, *shed)
+    if fetch and strategy.weight_overlap == "none":
+        return Synchronisation((), (), (*scatter, *reduce), after, exposed=(*fetch, *backward))
+    return Synchronisation(fetch, backward, (*scatter, *reduce), after)

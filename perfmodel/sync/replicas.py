@@ -95,13 +95,21 @@ class Replicas:
         pair = Group(2, layout.pipeline.stride * np.maximum(layout.pp - 1, 1))
         return self.message("mirrored stage all-reduce", "all-reduce", self.gradient, pair)
 
+    def bucket_copies(self) -> tuple[Part, ...]:
+        """Gradients scaled into the buckets that travel, and the sums copied out of them: each read and written twice."""
+        if self.strategy.gradient_buckets == "views":
+            return ()
+        several = np.asarray(self.layout.replicas.size) > 1
+        return (self._moved("bucket copies", several * 4 * self.parameters * self.state.gradient, "memory-bound"),)
+
     def optimizer_step(self, shards: Count = 1, expert_shards: Count = 1) -> Part:
         """Of one device, which updates one of so many shards, and one of so many of its experts."""
         updated = (self.parameters - self.experts) / shards + self.experts / expert_shards
+        return self._moved("optimizer step", updated * self.state.update_traffic, "optimizer")
+
+    def _moved(self, name: str, traffic: Bytes, kind: str) -> Part:
         efficiency = self.hardware.device.efficiency
         return term(
-            "optimizer step", streaming, kind="optimizer",
-            traffic=updated * self.state.update_traffic,
-            bandwidth=self.hardware.device.memory.bandwidth,
+            name, streaming, kind=kind, traffic=traffic, bandwidth=self.hardware.device.memory.bandwidth,
             fraction=efficiency.streaming.fraction, launch=efficiency.launch.time,
         )  # fmt: skip

@@ -14,7 +14,7 @@ from perfmodel.validation.ops import Measured
 from perfmodel.validation.tables import InexpressibleError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from perfmodel.traces.classes import Class
     from perfmodel.traces.trace import Signature
@@ -36,6 +36,10 @@ WIDTHS = {
 TF32 = ("tf32", "s1688")
 """In the names of kernels that multiply numbers stored in fp32 on tensor cores: 16 x 8 x 8 is the shape of tf32."""
 LAYOUT = ("nchwtonhwc", "nhwctonchw", "batched_transpose", "nchw2nhwc", "nhwc2nchw")
+TRANSPOSES = "batched_transpose"
+"""MIOpen's copies to another layout."""
+SPLIT_SUMS = {"SubTensorOpWithScalar": 0, "SubTensorOpWithCast": 1}
+"""MIOpen's kernels around a product whose sums are split, and whether they write the narrow result too: zeroing and casting sums in fp32."""
 IMAGE = 4
 """Channels at most of an image, whose gradient nobody needs."""
 PRODUCTS = {
@@ -167,7 +171,8 @@ def _convolution(signature: Signature, kernels: frozenset[str], outputs: Known) 
     if len(out) != 4 or min(out) < 1:
         raise InexpressibleError(f"{signature.op} without strides")
     op = _conv(entering, filters, out, precision, copied=_copies(kernels))
-    return "convolution", Measured("convolution", precision, op.forward())
+    also = _beside(kernels, precision, [(filters, out)], out)
+    return "convolution", Measured("convolution", precision, (*op.forward(), *also))
 
 
 def _convolution_backward(signature: Signature, kernels: frozenset[str], _: Known) -> tuple[Class, Measured]:
@@ -176,7 +181,30 @@ def _convolution_backward(signature: Signature, kernels: frozenset[str], _: Know
     mask = _argument(signature, 10)
     wanted = mask if isinstance(mask, list) and len(mask) == 3 else [entering[1] > IMAGE, True, False]
     op = _conv(entering, filters, out, precision, copied=_copies(kernels), first=not wanted[0], bias=bool(wanted[2]))
-    return "convolution", Measured("convolution", precision, op.backward())
+    also = _beside(kernels, precision, [(filters, entering)] * bool(wanted[0]) + [(filters,)], entering, filters)
+    return "convolution", Measured("convolution", precision, (*op.backward(), *also))
+
+
+def _beside(
+    kernels: frozenset[str], precision: Precision, copied: Iterable[Iterable[Shape]], *results: Shape
+) -> Iterator[Stream]:
+    """Kernels that MIOpen runs around a product of channels-last maps, each with a launch of its own.
+
+    It transposes every operand and the result, where cuDNN copies the maps that go in alone; sums of a split inner dimension are
+    zeroed in fp32 before, and cast after.
+
+    Args:
+        kernels: that the call ran; their names tell which of these.
+        precision: of the maps.
+        copied: operands of each pass beyond those that `Conv2d.copied` counts, and its result.
+        results: of the passes.
+    """
+    element = ELEMENT_BYTES[precision]
+    if any(TRANSPOSES in name for name in kernels):
+        yield from (Stream("layout", 2 * element * prod(shape)) for one in copied for shape in one)
+    for mark, width in SPLIT_SUMS.items():
+        if any(mark in name for name in kernels):
+            yield from (Stream("split sum", (4.0 + width * element) * prod(shape)) for shape in results)
 
 
 def _copies(kernels: frozenset[str]) -> bool:

@@ -66,7 +66,7 @@ CASES: list[tuple[list[str], list[str]]] = [
             "--precision: must be 'fp64', 'fp32', 'tf32', 'fp16', 'bf16', 'fp8', 'fp4' or 'int8'; did you mean 'fp16'?",
             "--tp: must be a whole number, not 'two'",
             "--dp: must be greater than or equal to 1",
-            "--zero: must be less than or equal to 3",
+            "--zero: must be 0 to 3, or how far parameters, gradients and optimizer are spread, the last as far as the others: N whole, I over the shard group, G over all replicas; as IIG",
             "--microbatch: must be a whole number, not 2.5",
         ],
     ),

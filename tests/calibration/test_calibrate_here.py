@@ -131,6 +131,27 @@ class TestCommand:
         assert main(["calibrate", "here", "--budget", "4", "--processes", "2", "-o", str(path)]) == 0
         assert load(path, Hardware).reach == 2
 
+    @pytest.mark.parametrize(("load", "busy"), [(0.1, False), (7.5, True)])
+    def test_a_loaded_machine_is_told_and_kept_in_the_file(
+        self,
+        tmp_path: Path,
+        capsys: pytest.CaptureFixture[str],
+        monkeypatch: pytest.MonkeyPatch,
+        load: float,
+        *,
+        busy: bool,
+    ) -> None:
+        found = told()
+        found.load = load
+        monkeypatch.setattr("perfmodel.measuring.session.measure", lambda *_: found)
+        path = tmp_path / "mine.yaml"
+        assert main(["calibrate", "here", "-o", str(path)]) == 0
+        said = capsys.readouterr().err
+        assert ("load average 7.50 on 8 cores" in said and "others ran beside it" in said) == busy
+        first = path.read_text(encoding="utf-8").partition("\n")[0]
+        assert first.startswith(f"# load average {load:.2f} on 8 cores")
+        assert ("others ran beside it" in first) == busy
+
     def test_faults(self, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["calibrate", "here", "--processes", "100000"]) == 2
         assert "--processes: 100000: must be at most the " in capsys.readouterr().err

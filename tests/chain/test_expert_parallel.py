@@ -70,7 +70,7 @@ def test_groups_number_the_ranks_of_a_stage_anew(order: str, ep: int, etp: int) 
     ranks = stage_ranks(order, sizes)
     degrees = {"tp": etp, "ep": ep, "dp": 32 // (ep * etp)}
     inner = [name for name in order.split("-") if name in degrees]
-    made = {"tp": groups.tensor, "ep": groups.exchange, "dp": groups.replicas}
+    made = {"tp": groups.tensor, "ep": groups.exchange, "dp": groups.between("N", "G")}
     row = np.prod(
         [
             sizes[n]

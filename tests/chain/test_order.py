@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import permutations
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -15,6 +15,9 @@ from perfmodel import api
 from perfmodel.errors import InputError
 from perfmodel.parallel import Group, Layout
 from perfmodel.specs.strategy import ORDER
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 ORDERS = ["-".join(order) for order in permutations(ORDER)]
 SIZES = {"tp": 2, "cp": 3, "dp": 4, "pp": 5}
@@ -61,16 +64,22 @@ def test_shards_and_those_across_make_up_the_replicas(order: str, shard_group: i
     if near % shard_group and shard_group % near:
         return  # neither whole rows nor parts of one
     made = layout(order, shard_group)
-    starts = members(made.across)
+    starts = members(made.between("I", "G"))
     assert len(starts) == 12 // shard_group
-    assert len(members(made.shards)) == shard_group
-    assert set().union(*(members(made.shards, start) for start in starts)) == members(made.replicas)
+    assert len(members(made.between("N", "I"))) == shard_group
+    assert set().union(*(members(made.between("N", "I"), start) for start in starts)) == members(made.replicas)
 
 
 def test_the_default_is_tensor_then_context_then_data_then_pipeline() -> None:
     made = layout("tp-cp-ep-dp-pp")
     strides = made.tensor.stride, made.context.stride, made.replicas.stride, made.pipeline.stride
     assert strides == (1, 2, 2, 24)
+
+
+GROUPS: dict[str, Callable[[Layout], Group]] = {
+    "tensor": lambda made: made.tensor, "context": lambda made: made.context, "replicas": lambda made: made.replicas,
+    "pipeline": lambda made: made.pipeline, "across": lambda made: made.between("I", "G"),
+}  # fmt: skip
 
 
 @given(sizes=st.lists(st.integers(1, 8), min_size=4, max_size=4), order=st.sampled_from(ORDERS))
@@ -83,10 +92,10 @@ def test_columns_equal_numbers(sizes: list[int], order: str) -> None:
     wide = made({name: np.array([degrees[name] for degrees in both]) for name in SIZES})
     for index, degrees in enumerate(both):
         alone = made(degrees)
-        for name in ("tensor", "context", "replicas", "pipeline", "across"):
+        for name, of in GROUPS.items():
             for field in ("size", "stride", "rows"):
-                column = np.broadcast_to(getattr(getattr(wide, name), field), 2)
-                assert column[index] == getattr(getattr(alone, name), field), (name, field)
+                column = np.broadcast_to(getattr(of(wide), field), 2)
+                assert column[index] == getattr(of(alone), field), (name, field)
 
 
 def step(order: str) -> float:

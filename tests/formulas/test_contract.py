@@ -52,6 +52,7 @@ RANGES = {
 EITHER_WAY = {
     ("normal_kth", "deviation"), ("failure_rate", "device_mtbf"), ("failure_rate", "node_mtbf"), ("daly_interval", "write"),
     ("checkpointed_time", "interval"), ("checkpointed_deviation", "interval"), ("waiting_share", "mean"),
+    ("last_bucket", "size"), ("last_bucket", "first"), ("last_bucket", "bucket"),
 }  # fmt: skip
 """Arguments with a dimension whose growth may make a result smaller."""
 COUNTS_FLOP = {"tiled_matmul", "tiled_compute", "split_product", "flash_attention"}

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from perfmodel.measuring.cases import Case, cases
 from perfmodel.measuring.clock import MOST, time_of
-from perfmodel.measuring.engines import engine
+from perfmodel.measuring.engines import engine, in_turn
 from perfmodel.measuring.machine import Level
 from perfmodel.measuring.session import has_torch
 
@@ -43,6 +44,16 @@ def test_every_kind_runs(name: str) -> None:
     product: Any = library.run_of(Case("product", (3, 4, 5)))()
     assert tuple(product.shape) == (3, 4)
     assert name in library.version.lower().replace("pytorch", "torch")
+
+
+def test_each_call_of_a_product_finds_other_operands_until_the_pool_is_used_up() -> None:
+    pool = np.arange(100.0)
+    calls = in_turn(pool, [(4, 5), (5, 2)])
+    first, second, third, again = (next(calls) for _ in range(4))
+    starts = [float(tensor.flat[0]) for call in (first, second, third, again) for tensor in call]
+    assert starts == [0, 20, 30, 50, 60, 80, 0, 20]
+    assert [tensor.shape for tensor in first] == [(4, 5), (5, 2)]
+    assert np.shares_memory(first[0], pool)
 
 
 def test_the_clock_warms_up_and_stays_within_its_budget_or_its_calls() -> None:

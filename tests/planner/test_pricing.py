@@ -86,6 +86,15 @@ CASES: dict[str, tuple[str, str, int, int, dict[str, Any]]] = {
             }
         },
     ),
+    "a ring of keys": ("llama-3.1-8b", "dgx-h100", 32, 32, {"context": "ring"}),
+    "tokens for heads": ("llama-3.1-8b", "dgx-h100", 32, 32, {"context": "ulysses"}),
+    "states spread in several ways": (
+        "gpt3-175b",
+        "aws-p4de-24xlarge",
+        64,
+        96,
+        {"weight_gather": "two-stage", "fix": {"zero": ["IIG", "NIG", "IGG"]}},
+    ),
     "another order": ("gpt3-175b", "dgx-a100-80gb", 64, 96, {"order": "tp-cp-ep-pp-dp"}),
 }
 every_case = pytest.mark.parametrize("case", CASES)

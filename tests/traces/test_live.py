@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 from events import FIXTURES
 
@@ -14,9 +17,13 @@ import perfmodel
 from perfmodel.graph import expand
 from perfmodel.library import find
 from perfmodel.measuring.session import has_torch
+from perfmodel.traces.job import job
 from perfmodel.traces.operators import traced_operators
 from perfmodel.traces.reading import read_traces
 from perfmodel.traces.summary import Summary
+
+if TYPE_CHECKING:
+    from perfmodel.traces.trace import Trace
 
 LIVE = Path(__file__).parents[2] / "validation" / "live"
 MODELS = sorted(path.stem for path in (LIVE / "workloads").glob("*.yaml"))
@@ -36,6 +43,43 @@ def test_steps_and_classes_of_a_real_trace(model: str) -> None:
     assert [step.name for step in summary.steps] == [f"ProfilerStep#{number}" for number in (1, 2, 3)]
     assert max(summary.classes, key=lambda name: summary.classes[name].total) == "GEMM"
     assert summary.busy <= summary.span
+
+
+@pytest.mark.parametrize(("name", "kind"), [("lstm-8", "GEMM"), ("dlrm-512", "GEMM"), ("resnet-8", "convolution")])
+def test_traces_of_other_models_tell_what_they_compute(name: str, kind: str) -> None:
+    [trace] = read_traces([FIXTURES / f"live-{name}-alone-rank0.json.gz"])
+    summary = Summary(trace)
+    assert len(summary.steps) == 3
+    classes = {one: times.total for one, times in summary.classes.items()}
+    recurrent = sum(d for n, d in zip(trace.names, _by_name(trace), strict=True) if "mkldnn_rnn" in n)
+    assert max(classes, key=lambda one: classes[one]) == kind or recurrent > max(classes.values()) / 2
+
+
+def _by_name(trace: Trace) -> list[float]:
+    """Seconds of each kind of kernel."""
+    kernels = trace.kernels
+    return [float(time) for time in np.bincount(kernels.name, weights=kernels.duration, minlength=len(trace.names))]
+
+
+@pytest.mark.parametrize("name", ["mlp-64-data", "gpt-2-pipeline"])
+def test_two_processes_are_one_job(name: str) -> None:
+    """Each rank computes and exchanges; replicas compute alike, and a collective ends on both."""
+    ranks = job(read_traces([FIXTURES / f"live-{name}-rank{rank}.json.gz" for rank in (0, 1)])).ranks
+    assert [len(one.steps) for one in ranks] == [3, 3]
+    assert all("collective" in one.classes for one in ranks)
+    assert max(one.span for one in ranks) < 1.3 * min(one.span for one in ranks)
+
+
+def test_ddp_copies_its_gradients_into_buckets_and_back() -> None:
+    """What `gradient_buckets: copies` counts: every gradient once each way, in the first step as in the last."""
+    [trace] = read_traces([FIXTURES / "live-mlp-64-data-rank0.json.gz"])
+    calls = Counter(name for name in (trace.names[i] for i in trace.calls.name))
+    tensors = 2 * 4
+    assert (
+        calls["torch::distributed::reducer::mul_out"]
+        == calls["torch.distributed.ddp.reducer::copy_bucket_to_grad"]
+        == 3 * tensors
+    )
 
 
 def test_products_of_a_real_step_are_those_of_its_layers() -> None:

@@ -122,6 +122,13 @@ def test_sums_of_classes_agree_but_for_words_that_mean_something_else(path: Path
             )
 
 
+def test_every_word_that_means_something_else_is_needed() -> None:
+    """Each occurs in a kernel that the reference puts elsewhere; where we learn to read like it, the word leaves the list."""
+    names = {name for path in files() for one in summaries(path) if known(one, path) for name in one.trace.names}
+    needed = {word for name in names for word, kind, _ in MISREAD if re.search(word, name) and classify(name) != kind}
+    assert {word for word, _, _ in MISREAD} == needed
+
+
 def test_most_classes_agree_as_they_are() -> None:
     agree = judged = 0
     for path in files():
@@ -145,6 +152,7 @@ def test_most_classes_agree_as_they_are() -> None:
         ("inference__sglang_prefilldecode*", "mi300x-node", "GEMM", 0.15),
         ("torch_compile_triton*", "mi300x-node", "GEMM", 0.15),
         ("tb_plugin__samples*", "dgx-1-v100", "convolution", 0.20),
+        ("mi300__resnet*", "mi300x-node", "convolution", 0.16),
     ],
 )
 def test_operators_beside_the_model(pattern: str, hardware: str, kind: str, most: float) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -27,10 +28,15 @@ BF16 = "c10::BFloat16"
 
 
 def kernels_of(
-    name: str, dims: tuple[Any, ...], kind: str = BF16, *, ran: str = "k", concrete: tuple[str, ...] = ()
+    name: str,
+    dims: tuple[Any, ...],
+    kind: str = BF16,
+    *,
+    ran: str | tuple[str, ...] = "k",
+    concrete: tuple[str, ...] = (),
 ) -> tuple[Kernel, ...]:
     signature = Signature(name, dims, tuple(kind if one else "" for one in dims), concrete)
-    return expressed(signature, frozenset({ran}), {})[1].kernels
+    return expressed(signature, frozenset({ran} if isinstance(ran, str) else ran), {})[1].kernels
 
 
 class TestProducts:
@@ -58,7 +64,7 @@ class TestProducts:
     )  # fmt: skip
     def test_know_tensor_cores_by_the_kernel(self, kind: str, ran: str, precision: str) -> None:
         signature = Signature("aten::mm", ((3, 5), (5, 7)), (kind, kind))
-        assert expressed(signature, frozenset({ran}), {})[1].precision == precision
+        assert expressed(signature, frozenset({ran} if isinstance(ran, str) else ran), {})[1].precision == precision
 
     def test_in_16_bits_whose_rows_begin_anywhere_leave_the_matrix_units_as_in_attention(self) -> None:
         aligned = [kernels_of("aten::bmm", ((2, 9, size), (2, size, 64)))[0] for size in (64, 197)]
@@ -103,6 +109,19 @@ class TestConvolutions:
             for ran in (CONV, "cudnn::ops::nchwToNhwcKernel<float>")
         )
         assert sum(one.traffic for one in copied) > sum(one.traffic for one in plain)
+
+    def test_of_miopen_transpose_every_operand_and_the_result(self) -> None:
+        """Where cuDNN copies the map that goes in alone; sums of a split depth are zeroed wide, and cast."""
+        dims = ((8, 32, 28, 28), (8, 16, 28, 28), (32, 16, 3, 3))
+        ran = ("igemm_bwd_gtcx3_nhwc_bf16", "igemm_wrw_gtcx3_nhwc_bf16", "batched_transpose_16x32_half")
+        split = (*ran, "SubTensorOpWithScalar1d", "SubTensorOpWithCastTensor1d")
+        whole, split_sums = (kernels_of("aten::convolution_backward", dims, ran=names) for names in (ran, split))
+        out, entering, filters = (prod(shape) for shape in dims)
+        copies = sum(float(one.traffic) for one in whole if "layout" in one.name)
+        assert copies == 2 * 2 * (2 * out + 2 * entering + 2 * filters)
+        assert len(split_sums) - len(whole) == 4
+        sums = sum(float(one.traffic) for one in split_sums) - sum(float(one.traffic) for one in whole)
+        assert sums == (4 + 6) * (entering + filters)
 
     def test_in_groups_are_as_deep_as_a_group(self) -> None:
         made = kernels_of("aten::convolution_backward", ((8, 32, 28, 28), (8, 32, 28, 28), (32, 8, 3, 3)))

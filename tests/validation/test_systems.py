@@ -18,7 +18,10 @@ ENTRIES = {
     *(f"001-{n}" for n in ("A", 1, *range(3, 10), 11, 16, 19, 20)), *(f"000-{n}" for n in (0, 13, 15, 17, 18, 19)), "004-10", "004-17",
 }  # fmt: skip
 """Of the list of systems that this library must express."""
-FAILING = {("mics", "speed over ZeRO 3 on all 256")}
+FAILING = {
+    ("mics", "speed over ZeRO 3 on all 256"),
+    ("mics", "model FLOP/s of a device under DeepSpeed's ZeRO 3, 141 / 1.397"),
+}
 """With its cause in the file; a check that starts to pass leaves this list."""
 FIGURES = {"anchor-comparison", "hardware-scaling-trends", "leading-edge-systems", "freeride", "deeppool", "lb-bsp", "malleus",
            "gradient-coding", "decoupled-backpropagation"}  # fmt: skip

@@ -11,46 +11,53 @@ import sys
 import time
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from models import build
+from pipeline import stage_of
 from torch import distributed
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 from torch.profiler import ProfilerActivity, profile, schedule
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 WARM_UP, LEAST, MOST = 2, 5, 400
+LEARNING_RATE = 0.01
 TRACED = 3
 """Steps in a trace."""
 OF_THE_MACHINE = {"host_name", "traceName"}
 
 
-def main(model: str, batch: int, rank: int, ranks: int, seconds: float, store: str = "", trace: str = "") -> None:
+def main(
+    model: str,
+    batch: int,
+    rank: int,
+    ranks: int,
+    seconds: float,
+    microbatches: int = 0,
+    store: str = "",
+    trace: str = "",
+) -> None:
     """Train on one thread and print the time of a step as JSON.
 
     Args:
         model: of `models.build`.
-        batch: samples of this process.
+        batch: samples of this process; of a microbatch in a pipeline.
         rank: of this process.
         ranks: processes.
         seconds: to train, about.
+        microbatches: of a pipeline of two, which only gpt has; 0 where each process has the whole model.
         store: a file through which the processes meet.
         trace: a file for a trace of some steps, .json.gz.
     """
     torch.set_num_threads(1)
     torch.manual_seed(rank)
-    net, inputs, answers = build(model, batch)
     if ranks > 1:
         distributed.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=ranks)
-        net = DistributedDataParallel(net)
-    optimizer = torch.optim.SGD(net.parameters(), 0.01)
-
-    def step() -> None:
-        optimizer.zero_grad()
-        cross_entropy(net(inputs), answers).backward()
-        optimizer.step()
-
+    step = _piped(rank, microbatches, batch) if microbatches else _replicated(model, batch, ranks)
     for _ in range(WARM_UP):
         step()
     # one process on one thread: the time of its processor, which leaves out what others run in between
@@ -72,6 +79,34 @@ def main(model: str, batch: int, rank: int, ranks: int, seconds: float, store: s
     )
     if ranks > 1:
         distributed.destroy_process_group()
+
+
+def _replicated(model: str, batch: int, ranks: int) -> Callable[[], None]:
+    """A step of the whole model on a share of the samples."""
+    net, inputs, answers = build(model, batch)
+    if ranks > 1:
+        net = DistributedDataParallel(net)
+    optimizer = torch.optim.SGD(net.parameters(), LEARNING_RATE)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        cross_entropy(net(inputs), answers).backward()
+        optimizer.step()
+
+    return step
+
+
+def _piped(rank: int, microbatches: int, microbatch: int) -> Callable[[], None]:
+    """A step of one half of a pipeline."""
+    stage = stage_of(rank, microbatches, microbatch)
+    optimizer = torch.optim.SGD(stage.half.parameters(), LEARNING_RATE)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        stage.passes()
+        optimizer.step()
+
+    return step
 
 
 def _calls(seconds: float, once: float, ranks: int) -> int:

@@ -1,0 +1,55 @@
+"""Context parallelism: each sequence cut into equal parts; one file for each way in which attention sees all of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from perfmodel.graph.ops import Attention, Elementwise, Embedding, Experts, Linear, Loss, Norm, Op
+from perfmodel.parallel.context import all_gather, ring, ulysses
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from perfmodel.parallel.layout import Group
+    from perfmodel.parallel.messages import Message
+    from perfmodel.specs.strategy import Context
+    from perfmodel.units import Count
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What one rank does of attention, and what it exchanges for that."""
+
+    shard: Callable[[Attention, Count], Attention]
+    """Of whole attention, for a number of ranks."""
+    messages: Callable[[Attention, Group, bool], tuple[Message, ...]]
+    """Of one rank's part, forward or (True) backward."""
+
+
+FORMS: dict[Context, Form] = {
+    "all-gather": Form(all_gather.shard, all_gather.messages),
+    "ring": Form(ring.shard, ring.messages),
+    "ulysses": Form(ulysses.shard, ulysses.messages),
+}
+"""What `context` of a strategy means."""
+
+
+def shard(op: Op, form: Context, *, ranks: Count) -> Op:
+    """What one of ``ranks`` does of ``op``: all but attention works token by token."""
+    match op:
+        case Linear() | Norm() | Embedding() | Loss():
+            return replace(op, rows=op.rows / ranks)
+        case Elementwise():
+            return replace(op, elements=op.elements / ranks)
+        case Experts():
+            return replace(op, tokens=op.tokens / ranks)
+        case Attention():
+            return FORMS[form].shard(op, ranks)
+        case _:
+            return op
+
+
+def messages(op: Op, form: Context, group: Group, *, backward: bool) -> tuple[Message, ...]:
+    """What one rank's part of an operation exchanges."""
+    return FORMS[form].messages(op, group, backward) if isinstance(op, Attention) else ()

@@ -1,0 +1,135 @@
+"""Context parallelism: what each form computes, sends and hides."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, get_args
+
+import numpy as np
+import pytest
+
+from perfmodel import api
+from perfmodel.errors import InputError
+from perfmodel.graph.ops import Attention
+from perfmodel.parallel import Group
+from perfmodel.parallel.context import FORMS, messages, shard
+from perfmodel.specs.strategy import Context
+
+if TYPE_CHECKING:
+    from perfmodel.prediction import Prediction
+
+every_form = pytest.mark.parametrize("form", FORMS)
+
+
+def attention(**changed: Any) -> Attention:
+    shape = {"batch": 1, "queries": 4096, "keys": 4096, "heads": 32, "kv_heads": 8, "head_dim": 128, "element": 2.0}
+    return Attention("attention", **shape | changed, causal=True, fused=True, dropout=False)
+
+
+def flops(op: Attention) -> float:
+    return float(sum(kernel.flops for kernel in (*op.forward(), *op.backward())))
+
+
+def sent(form: Context, ranks: int, *, backward: bool) -> float:
+    """Bytes that one rank sends."""
+    part = shard(attention(), form, ranks=ranks)
+    wire = {
+        "send": 1.0,
+        "all-to-all": (ranks - 1) / ranks,
+        "all-gather": (ranks - 1) / ranks,
+        "reduce-scatter": (ranks - 1) / ranks,
+    }
+    made = messages(part, form, Group(ranks, 1), backward=backward)
+    return sum(float(m.size * (1 if m.rounds is None else m.rounds)) * wire[m.collective] for m in made)
+
+
+def predicted(form: str, **settings: Any) -> Prediction:
+    given: dict[str, Any] = {"tp": 1, "cp": 8, "dp": 1, "batch": 4, "seq": 32768, "zero": 3} | settings
+    return api.predict("llama-3.1-8b", "dgx-h100", sets={"strategy.context": form}, **given)
+
+
+def test_every_form_is_known() -> None:
+    assert set(FORMS) == set(get_args(get_args(Context)[0]))
+
+
+@every_form
+@pytest.mark.parametrize("ranks", [1, 2, 4, 8])
+def test_ranks_share_the_arithmetic_equally(form: Context, ranks: int) -> None:
+    assert flops(shard(attention(), form, ranks=ranks)) == pytest.approx(flops(attention()) / ranks, rel=1e-12)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 4, 8])
+def test_bytes_on_the_wire(ranks: int) -> None:
+    """Keys and values of one rank are n; a ring sends p - 1 of them, and as many again and p gradients backward."""
+    whole = 2 * 4096 * 8 * 128 * 2.0
+    block, moved = whole / ranks, (ranks - 1) / ranks * whole
+    assert sent("all-gather", ranks, backward=False) == pytest.approx(moved)
+    assert sent("ring", ranks, backward=False) == pytest.approx(moved)
+    assert sent("all-gather", ranks, backward=True) == pytest.approx(2 * moved)
+    assert sent("ring", ranks, backward=True) == pytest.approx(2 * moved + block)
+
+
+def test_ulysses_sends_less_the_more_ranks_there_are() -> None:
+    """4 N h / p with as many heads of keys as of queries (DeepSpeed-Ulysses, section 3.2)."""
+    hidden = 32 * 128
+    for ranks in (2, 4, 8):
+        part = shard(attention(kv_heads=32), "ulysses", ranks=ranks)
+        made = messages(part, "ulysses", Group(ranks, 1), backward=False)
+        assert sum(float(m.size) for m in made) == pytest.approx(4 * 4096 * hidden * 2.0 / ranks)
+
+
+def test_few_heads_of_keys_are_copied() -> None:
+    part = shard(attention(kv_heads=2), "ulysses", ranks=8)
+    assert isinstance(part, Attention)
+    assert float(part.kv_heads) == 1.0
+
+
+class TestRing:
+    def test_hides_all_but_the_last_gradients_behind_long_blocks(self) -> None:
+        """With one message to each block, only the gradients that go home and contention are exposed."""
+        ring, gathered = predicted("ring"), predicted("all-gather")
+        total, exposed = ring.kinds["context parallel"]
+        home = next(time for leaf, time, _ in ring.terms if leaf.name == "context send of gradients home")
+        assert home <= exposed < 0.4 * total
+        assert exposed < gathered.kinds["context parallel"][1]
+
+    def test_short_blocks_hide_no_more_than_they_last(self) -> None:
+        """Over a slow network each message waits for its block no longer than that lasts; contention comes on top."""
+        short = api.predict(
+            "llama-3.1-8b", "pcie-4gpu-10gbe", cp=16, batch=1, seq=8192, zero=3, precision="fp16",
+            sets={"strategy.context": "ring"},
+        )  # fmt: skip
+        named = {leaf.name: (leaf, time, exposed) for leaf, time, exposed in short.terms}
+        _, time, exposed = named["context send of both"]
+        hidden = 14 * 32 * float(named["attention core backward"][0].time)
+        assert 0 < hidden < time
+        assert time - hidden <= exposed < time
+
+    def test_one_rank_has_no_ring(self) -> None:
+        assert (
+            predicted("ring", cp=1, dp=8, batch=8, seq=4096).step_time
+            == predicted("all-gather", cp=1, dp=8, batch=8, seq=4096).step_time
+        )
+
+
+@every_form
+def test_columns_equal_numbers(form: Context) -> None:
+    ranks = np.array([1, 2, 8])
+    wide = shard(attention(), form, ranks=ranks)
+    made = messages(wide, form, Group(ranks, 1), backward=True)
+    for index, one in enumerate(ranks.tolist()):
+        alone = shard(attention(), form, ranks=one)
+        for column, number in zip(made, messages(alone, form, Group(one, 1), backward=True), strict=True):
+            assert np.broadcast_to(column.size, 3)[index] == number.size
+
+
+@pytest.mark.parametrize(
+    ("form", "settings", "message"),
+    [
+        ("ring", {"cp": 8, "seq": 4104}, "a balanced ring has two pieces of a sequence on each rank, and 16 do not divide 4104 tokens"),
+        ("ring", {"attention": "unfused"}, "a ring joins blocks of fused attention; take attention flash, or context all-gather"),
+        ("ulysses", {"cp": 64, "seq": 4096, "batch": 1}, "tp x cp = 64 does not divide the 32 heads that ulysses spreads; take context ring"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_is_refused(form: str, settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message.replace("(", r"\(")):
+        predicted(form, **settings)

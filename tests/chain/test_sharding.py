@@ -1,0 +1,155 @@
+"""Which state is spread how far: ZeRO 0 to 3, HSDP, MiCS, PaRO."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from perfmodel import api
+from perfmodel.errors import InputError
+from perfmodel.specs import Strategy
+from perfmodel.specs.sharding import SCOPES, STAGES, USEFUL, sharding_of
+
+if TYPE_CHECKING:
+    from perfmodel.prediction import Prediction
+
+PARTS = {"N": 1, "I": 8, "G": 32}
+
+
+def predicted(zero: int | str, group: int | None = 8, machine: str = "dgx-a100-80gb", **sets: Any) -> Prediction:
+    named = {f"strategy.{name}": value for name, value in sets.items()}
+    return api.predict("llama-2-7b", machine, dp=32, batch=128, zero=zero, shard_group=group, sets=named)
+
+
+def names(made: Prediction) -> set[str]:
+    return {leaf.name for leaf, *_ in made.terms if leaf.kind == "data parallel"}
+
+
+def test_fourteen_of_twenty_seven_are_useful() -> None:
+    assert len(USEFUL) == len(set(USEFUL)) == 14
+    assert set(STAGES) < set(USEFUL)
+
+
+def test_stages_are_written_in_one_way() -> None:
+    for stage, letters in enumerate(STAGES):
+        assert Strategy.model_validate({"zero": letters}).zero == stage
+    assert Strategy.model_validate({"zero": "IIG"}).zero == "IIG"
+
+
+@pytest.mark.parametrize("zero", [4, -1, True, "GNI", "NN", "XYZ", 1.5, None])
+def test_what_is_no_sharding_is_refused(zero: Any) -> None:
+    with pytest.raises(ValueError, match="N whole, I over the shard group, G over all replicas"):
+        Strategy.model_validate({"zero": zero})
+
+
+@pytest.mark.parametrize("letters", USEFUL)
+def test_memory_follows_from_the_letters(letters: str) -> None:
+    """Rajbhandari et al., 2020, section 5, for each state on its own."""
+    made, whole = predicted(letters).footprint, predicted(0).footprint
+    p, g, o = (PARTS[scope] for scope in sharding_of(letters))
+    assert float(np.max(made.weights)) == pytest.approx(float(np.max(whole.weights)) / p)
+    assert float(np.max(made.gradients)) == pytest.approx(float(np.max(whole.gradients)) / g)
+    assert float(np.max(made.optimizer)) == pytest.approx(float(np.max(whole.optimizer)) / o)
+
+
+@pytest.mark.parametrize("stage", [1, 2, 3])
+def test_a_group_of_all_replicas_is_global(stage: int) -> None:
+    assert predicted(stage, None).step_time == pytest.approx(
+        predicted(STAGES[stage].replace("I", "G")).step_time, rel=1e-12
+    )
+
+
+@pytest.mark.parametrize("letters", USEFUL)
+def test_messages_follow_from_the_letters(letters: str) -> None:
+    """Gathers where parameters are spread, per pass; sums where gradients travel on; weights handed out where the optimiser is
+    spread further than parameters."""
+    p, g, o = sharding_of(letters)
+    found = names(predicted(letters))
+    assert ("gradient all-reduce" in found) == (o != "G")
+    assert ("gradient reduce-scatter" in found) == (g != "N" or g != o)
+    assert ("weight all-gather" in found) == (p != "N" or p != o)
+
+
+def sizes(made: Prediction, name: str) -> set[tuple[float, float]]:
+    """Bytes and ranks of the messages of one name."""
+    found = [leaf.inputs for leaf, *_ in made.terms if leaf.name == name and leaf.kind == "data parallel"]
+    return {(float(each["size"]), float(each["ranks"])) for each in found}
+
+
+def test_gradients_that_are_spread_in_groups_travel_on_as_parts() -> None:
+    """NIG: every microbatch among the 8 of a group, then an eighth among the 4 groups (PaRO)."""
+    made = predicted("NIG")
+    whole = float(made.share.body[0].parameters)
+    (inner, _), (outer, _) = sorted(sizes(made, "gradient reduce-scatter"), reverse=True)
+    assert {ranks for _, ranks in sizes(made, "gradient reduce-scatter")} == {8.0, 4.0}
+    assert inner == pytest.approx(8 * outer)
+    assert inner > whole
+    ((gathered, ranks),) = sizes(made, "weight all-gather")
+    assert ranks == 32.0
+    assert gathered == pytest.approx(inner / float(made.state.gradient) * float(made.state.weight))
+
+
+def test_only_spread_parameters_are_gathered_for_every_pass() -> None:
+    """With 4 microbatches: the others are gathered once a step."""
+    times = {z: sum(t for leaf, t, _ in predicted(z).terms if leaf.name == "weight all-gather") for z in ("NGG", "GGG")}
+    assert times["GGG"] > 5 * times["NGG"]
+
+
+def test_two_stages_gather_less_between_hosts() -> None:
+    """MiCS (arXiv:2205.00119), section 4.2: p - k of p parts instead of p - 1."""
+    slow = {"weight_overlap": "none"}
+    flat = predicted(3, 16, machine="aws-p4de-24xlarge", **slow)
+    staged = predicted(3, 16, machine="aws-p4de-24xlarge", weight_gather="two-stage", **slow)
+    assert names(staged) - names(flat) == {"weight all-gather between hosts", "weight all-gather in hosts"}
+    ((between, ranks),) = sizes(staged, "weight all-gather between hosts")
+    ((inside, near),) = sizes(staged, "weight all-gather in hosts")
+    assert (ranks, near) == (2.0, 8.0)
+    assert inside == pytest.approx(8 * between)
+    assert staged.step_time < flat.step_time
+
+
+def test_two_stages_are_one_where_a_group_is_in_a_host() -> None:
+    assert predicted(3, 8, weight_gather="two-stage").step_time == pytest.approx(predicted(3, 8).step_time, rel=1e-12)
+
+
+def test_the_further_a_state_is_spread_the_less_memory() -> None:
+    for p, g, o in product(SCOPES, repeat=3):
+        letters = f"{p}{g}{o}"
+        if letters in USEFUL:
+            assert predicted("GGG").memory_peak <= predicted(letters).memory_peak <= predicted("NNN").memory_peak
+
+
+def test_a_plan_may_fix_any_sharding() -> None:
+    found = api.plan(
+        "llama-2-7b",
+        "dgx-a100-80gb",
+        devices=32,
+        batch=128,
+        fix={"zero": ["IIG", 3], "tp": 1, "pp": 1, "cp": 1},
+        top=20,
+    )
+    assert {row.strategy.zero for row in found.rows} == {"IIG", 3}
+
+
+def test_versions_of_weights_and_shards_do_not_mix() -> None:
+    with pytest.raises(InputError, match="leave zero at 0 or 1"):
+        api.predict(
+            "llama-2-7b", "dgx-a100-80gb", dp=4, pp=8, batch=128, zero="IIG", shard_group=2, schedule="pipedream"
+        )
+
+
+def test_weights_that_are_dropped_after_recomputation_are_gathered_once_more() -> None:
+    """Three gathers and one scatter of the same size, in place of two and one; without recomputation nothing changes."""
+    job: dict[str, Any] = {"devices": 64, "microbatch": 2, "zero": 3, "seq": 2048}
+    again = {"strategy.weight_regather": True, "strategy.gradient_precision": "same"}
+    once = again | {"strategy.weight_regather": False}
+
+    def exchanged(sets: dict[str, Any], recompute: str) -> float:
+        made = api.predict("gpt3-175b", "dgx-a100-80gb", recompute=recompute, sets=sets, **job)
+        return float(made.kinds["data parallel"][0])
+
+    assert exchanged(again, "full") / exchanged(once, "full") == pytest.approx(4 / 3, rel=0.02)
+    assert exchanged(again, "none") == exchanged(once, "none")
