@@ -12,8 +12,9 @@ from perfmodel.graph.flops import model_flops
 from perfmodel.parallel import Layout, arrange
 from perfmodel.planner.limits import OBJECTIVES, Figures, Limit, broken, capacity
 from perfmodel.planner.pricing import Pricing
+from perfmodel.planner.refusals import Refusals
 from perfmodel.planner.shortlist import Front, Shortlist
-from perfmodel.planner.space import Refusals, allowed, choices, space_of, strategy_of
+from perfmodel.planner.space import allowed, choices, space_of, strategy_of
 from perfmodel.prediction import work_of
 
 if TYPE_CHECKING:

@@ -14,7 +14,8 @@ from perfmodel.library import find
 from perfmodel.parallel import arrange
 from perfmodel.planner.axes import CHOICES, axes_of
 from perfmodel.planner.pricing import Pricing
-from perfmodel.planner.space import Choice, Refusals, allowed, choices, divisors, space_of, strategy_of
+from perfmodel.planner.refusals import Refusals
+from perfmodel.planner.space import Choice, allowed, choices, divisors, space_of, strategy_of
 from perfmodel.prediction import predict
 from perfmodel.specs import Strategy
 
