@@ -16,8 +16,9 @@ import pytest
 
 from perfmodel.library import find
 from perfmodel.planner.axes import axes_of
+from perfmodel.planner.refusals import Refusals
 from perfmodel.planner.search import Outcome, Question, search
-from perfmodel.planner.space import Refusals, allowed, choices, space_of, strategy_of
+from perfmodel.planner.space import allowed, choices, space_of, strategy_of
 from perfmodel.prediction import predict
 from perfmodel.specs import Strategy
 

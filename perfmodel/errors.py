@@ -2,6 +2,7 @@
 
 * PerfModelError
   x InputError      something the user wrote is wrong; holds every `Problem` found
+  x StoppedError    the user stopped a long search; says how it goes on
 """
 
 from __future__ import annotations
@@ -42,6 +43,10 @@ class Problem:
 
 class PerfModelError(Exception):
     """Base of all expected errors; the command line prints these without a traceback."""
+
+
+class StoppedError(PerfModelError):
+    """The user stopped a long search; the message says how it goes on."""
 
 
 class InputError(PerfModelError):

@@ -14,6 +14,7 @@ measured. The pick is the layout that the model predicts to be fastest, among th
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections import defaultdict
 from dataclasses import dataclass, replace
@@ -39,6 +40,12 @@ if TYPE_CHECKING:
 
 PADDED = "workload.model.vocabulary="
 """Frameworks pad the vocabulary to a multiple of tp, so that it may differ in a group."""
+
+OVERRIDDEN = tuple(f"strategy.{name}=" for name in ("etp", "order", "stage_layers"))
+"""Axes of a layout that a row has no column for."""
+
+STACK = re.compile(r"(?:HF|Megatron) \+ Deepspeed")
+"""How titles of tables name software that a row's strategy does not tell apart: BigScience ran ZeRO 3 under both."""
 
 NEAR = 1.25
 """Of the time of the layout predicted to be fastest: those among which a planner has to choose."""
@@ -124,13 +131,31 @@ def merged(runs: Sequence[Run]) -> tuple[Run, ...]:
 
 def _job(row: Row) -> tuple[object, ...]:
     m = row.measurement
-    overrides = tuple(sorted(text.strip() for text in m.overrides.split(";") if not text.strip().startswith(PADDED)))
-    return m.workload, m.hardware, m.devices, m.global_batch, m.strategy, m.seq_len, m.precision, m.attention, overrides
+    overrides = tuple(text for text in _overrides(row) if not text.startswith((PADDED, *OVERRIDDEN)))
+    stack = STACK.match(m.table or "")
+    software = (m.strategy, stack and stack[0])
+    return (
+        m.workload,
+        m.hardware,
+        m.devices,
+        m.global_batch,
+        m.strategy,
+        m.seq_len,
+        m.precision,
+        m.attention,
+        software,
+        overrides,
+    )
 
 
 def _written(row: Row) -> tuple[object, ...]:
     """A layout as the row says it; what it leaves out takes defaults."""
-    return tuple(getattr(row.measurement, name) for name in AXES)
+    columns = (getattr(row.measurement, name, None) for name in AXES)
+    return (*columns, *(text for text in _overrides(row) if text.startswith(OVERRIDDEN)))
+
+
+def _overrides(row: Row) -> list[str]:
+    return sorted(text.strip() for text in row.measurement.overrides.split(";"))
 
 
 def _run(rows: tuple[Row, ...], study: Study) -> Iterator[Run]:

@@ -220,11 +220,14 @@ def main(arguments: list[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else arguments
     debug = "--debug" in given
     rest = [word for word in given if word != "--debug"]
-    from perfmodel.errors import PerfModelError
+    from perfmodel.errors import PerfModelError, StoppedError
 
     try:
         code = app(rest, prog_name="perfmodel", standalone_mode=False)
         return _interrupted() if code == INTERRUPTED else code if isinstance(code, int) else 0
+    except StoppedError as error:
+        sys.stderr.write(f"perfmodel: interrupted; {error}\n")
+        return INTERRUPTED
     except PerfModelError as error:
         if debug:
             raise

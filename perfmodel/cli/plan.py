@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path  # noqa: TC003 - typer reads annotations at run time
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -30,6 +30,12 @@ def plan(
     sets: Annotated[list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Override anything, in all plans.")] = None,
     plot: Annotated[Path | None, typer.Option("--plot", metavar="PNG", help="Draw step time against memory of the plans that none beats.")] = None,
     *,
+    max_batch: Annotated[bool, typer.Option("--max-batch", help="Find the largest global batch that fits without accumulation, and its best plans.")] = False,
+    engine: Annotated[Literal["local", "dask"], typer.Option("--engine", help="Work in processes of this machine, or on a Dask cluster.")] = "local",
+    workers: Annotated[int | None, typer.Option("--workers", metavar="N", min=1, help="Processes; by default all cores where there are several machines or numbers of devices.")] = None,
+    scheduler: Annotated[str | None, typer.Option("--scheduler", metavar="ADDRESS", help="Of a Dask cluster that is there; by default one is started here.")] = None,
+    resume: Annotated[Path | None, typer.Option("--resume", metavar="FILE", help="Keep finished chunks here, and do not work on those that it has.")] = None,
+    all_rows: Annotated[Path | None, typer.Option("--all-rows", metavar="FILE", help="Write every candidate with its figures: .csv or .parquet.")] = None,
     form: FormatName = "table", output: OutputFile = None,
 ) -> None:  # fmt: skip
     """Find the best way to lay out a job: every factorisation, priced by the model of `predict`.
@@ -44,7 +50,9 @@ def plan(
     with progress_bar("planning") as progress:
         found = api.plan(
             workload, hardware, devices=devices, objective=objective, constrain=constrain or [], fix=_fixed(fix or []),
-            top=top, strategy=strategy, sets=assignments(sets or []), plot=plot, progress=progress,
+            top=top, strategy=strategy, sets=assignments(sets or []), plot=plot, max_batch=max_batch,
+            engine=engine, workers=workers, scheduler=scheduler, resume=resume, all_rows=all_rows,
+            progress=progress,
             **{name: _scalar(text) for name, text in given.items() if text is not None},
         )  # fmt: skip
     write(api.report(found), form, output)

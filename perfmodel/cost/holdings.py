@@ -90,19 +90,21 @@ def holdings(share: Share, layout: Layout, strategy: Strategy, stage: Count) -> 
     )  # fmt: skip
 
 
-def telling_stages(stages: Count) -> tuple[Count, ...]:
+def telling_stages(layout: Layout) -> tuple[Count, ...]:
     """Stages of which one is the fullest under schedules that run one way, for a number of stages that may be a column.
 
     Stages between the ends hold equal weights and, the nearer to the first, no fewer microbatches: so the first, the second
-    and the last are enough.
+    and the last are enough, unless the layers of each are told one by one.
     """
-    last = np.asarray(stages) - 1
+    if layout.cut.sizes:
+        return tuple(range(int(layout.pp)))
+    last = np.asarray(layout.pp) - 1
     return np.zeros_like(last), np.minimum(1, last), last
 
 
 def fullest(share: Share, layout: Layout, strategy: Strategy) -> tuple[Count, Count]:
     """Parameters, and those of routed experts among them, of the stage with most: one of the ends, or the second."""
-    found = [holdings(share, layout, strategy, stage) for stage in telling_stages(layout.pp)]
+    found = [holdings(share, layout, strategy, stage) for stage in telling_stages(layout)]
     return reduce(np.maximum, (f.parameters for f in found)), reduce(np.maximum, (f.experts for f in found))
 
 
@@ -124,8 +126,8 @@ def expert_parameters(share: Share, layout: Layout, *, last: Count) -> Count:
 
 def _on_stage(share: Share, layout: Layout, stage: Count) -> Share:
     """The share with the layers that a stage has."""
-    made, last = layout.cut, np.asarray(stage) == layout.pp - 1
-    fewer = np.where(last, made.spare, 0) + np.where(np.asarray(stage) == 0, made.shift, 0)
+    made = layout.cut
+    fewer = made.fewer(stage, layout.pp)
 
     def repeat(block: LocalBlock) -> Count:
         if not block.places or not np.all(made.chunk):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from perfmodel.errors import InputError, Place, Problem
 from perfmodel.origin import place_of
 from perfmodel.specs.sharding import STAGES, USEFUL
+from perfmodel.specs.strategy import order_faults
 from perfmodel.yamlfile import nearest
 
 if TYPE_CHECKING:
@@ -15,20 +16,26 @@ if TYPE_CHECKING:
 
     from perfmodel.specs import Strategy
 
-DEGREES = ("tp", "cp", "pp", "dp", "vpp", "microbatch", "shard_group")
-"""Numbers: all divisors that the devices, the layers and the batch have, unless the user fixes some."""
+DEGREES = ("tp", "cp", "pp", "dp", "ep", "etp", "vpp", "microbatch", "shard_group")
+"""Numbers: all divisors that the devices, the experts, the layers and the batch have, unless the user fixes some."""
 CHOICES: dict[str, tuple[Any, ...]] = {
     "sequence_parallel": (False, True),
     "zero": (*range(len(STAGES)), *(letters for letters in USEFUL if letters not in STAGES)),
     "recompute": ("none", "selective", "full"),
     "schedule": ("1f1b", "gpipe", "breadth-first", "zero-bubble-h1", "zero-bubble-h2", "zero-bubble-v", "dual-pipe"),
+    "order": ("tp-cp-ep-dp-pp", "tp-cp-ep-pp-dp"),
+    "stage_layers": ("equal", "last-fewer", "ends-fewer"),
 }
 """Structural choices, each with its values; the first is the plain one. Schedules are those that change no result: no weight is
-stale, no pass is without gradient."""
-DEFAULT: dict[str, tuple[Any, ...]] = {**CHOICES, "zero": (0, 1, 2, 3), "schedule": ("1f1b",)}
-"""What is searched where nobody says otherwise: most frameworks have one schedule, and
-shard states as ZeRO does."""
+stale, no pass is without gradient. Orders are those that frameworks offer; others may be named."""
+DEFAULT: dict[str, tuple[Any, ...]] = {
+    **CHOICES, "zero": (0, 1, 2, 3), "schedule": ("1f1b",), "stage_layers": ("equal",),
+}  # fmt: skip
+"""What is searched where nobody says otherwise: most frameworks have one schedule, want layers that divide, and shard
+states as ZeRO does."""
 AXES = (*DEGREES, *CHOICES)
+ALL = "all"
+"""In the place of the values of a structural choice: each of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +44,8 @@ class Axes:
 
     degrees: Mapping[str, tuple[int, ...]]
     choices: Mapping[str, tuple[Any, ...]]
+    accumulates: bool = True
+    """Whether a replica may take its samples in any number of microbatches, not only in one for each stage."""
 
     def allows(self, name: str, values: Any) -> Any:
         """Which of a column of degrees the user left open, or named."""
@@ -59,7 +68,7 @@ def axes_of(strategy: Strategy, fixed: Mapping[str, Any]) -> Axes:
     if problems:
         raise InputError(problems)
     stated = {name: getattr(strategy, name) for name in AXES if name in strategy.model_fields_set}
-    named = {name: _values(value) for name, value in {**stated, **fixed}.items() if value is not None}
+    named = {name: _values(name, value) for name, value in {**stated, **fixed}.items() if value is not None}
     choices = {name: named.get(name, values) for name, values in DEFAULT.items()}
     if strategy.sync != "all-reduce":
         if any(named.get("zero", (0,))):
@@ -71,8 +80,9 @@ def axes_of(strategy: Strategy, fixed: Mapping[str, Any]) -> Axes:
     return Axes({name: values for name, values in named.items() if name in DEGREES}, choices)
 
 
-def _values(value: Any) -> tuple[Any, ...]:
-    return tuple(value) if isinstance(value, list | tuple) else (value,)
+def _values(name: str, value: Any) -> tuple[Any, ...]:
+    values = tuple(value) if isinstance(value, list | tuple) else (value,)
+    return CHOICES[name] if values == (ALL,) and name in CHOICES else values
 
 
 def _faults(fixed: Mapping[str, Any]) -> Iterator[Problem]:
@@ -83,8 +93,10 @@ def _faults(fixed: Mapping[str, Any]) -> Iterator[Problem]:
                 place, "", f"is no axis of the search{nearest(name, AXES) or '; they are ' + ', '.join(AXES)}"
             )
             continue
-        for one in _values(value):
-            if name in CHOICES and not any(
+        for one in _values(name, value):
+            if name == "order":
+                yield from (Problem(place, "", fault.message) for fault in order_faults(str(one)))
+            elif name in CHOICES and not any(
                 one is known or (one == known and type(one) is type(known)) for known in CHOICES[name]
             ):
                 yield Problem(place, "", f"{_shown(one)} is none of {', '.join(map(_shown, CHOICES[name]))}")
@@ -98,8 +110,8 @@ def _unsearched(strategy: Strategy, fixed: Mapping[str, Any]) -> Iterator[Proble
         known = ", ".join(CHOICES["schedule"])
         message = f"{strategy.schedule} changes what is computed; the search knows {known}"
         yield Problem(place_of(strategy.schedule, Place(f"strategy {strategy.name}")), "schedule", message)
-    if strategy.stage_layers != "equal":
-        message = "the search takes equal stages only; leave stage_layers at equal"
+    if strategy.stage_layers not in CHOICES["stage_layers"] and "stage_layers" not in fixed:
+        message = f"names the layers of one pipeline; the search knows {', '.join(CHOICES['stage_layers'])}"
         yield Problem(place_of(strategy.stage_layers, Place(f"strategy {strategy.name}")), "stage_layers", message)
 
 

@@ -102,7 +102,10 @@ FIGURES: dict[str, tuple[str, Callable[[Figures], Any]]] = {
     "throughput.tokens_per_second": ("1", lambda f: f.tokens_per_second()),
     "cost_per_step": ("USD", lambda f: f.cost()),
     "energy_per_step": ("J", lambda f: f.energy()),
-    **{name: _degree(name) for name in ("devices", "tp", "cp", "pp", "dp", "vpp", "microbatch", "microbatches")},
+    **{
+        name: _degree(name)
+        for name in ("devices", "tp", "cp", "pp", "dp", "ep", "etp", "vpp", "microbatch", "microbatches")
+    },
 }
 """Names as in the JSON of `predict`, with their unit."""
 

@@ -3,24 +3,34 @@
 from __future__ import annotations
 
 import time
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from perfmodel.cost.outcome import step_cost
+from perfmodel.errors import StoppedError
+from perfmodel.planner.allrows import AllRows
+from perfmodel.planner.engine import work
+from perfmodel.planner.finalists import Finalist, differences, finalist
 from perfmodel.planner.limits import OBJECTIVES, excesses
+from perfmodel.planner.resume import Store
 from perfmodel.planner.search import LEAD_ERROR, Outcome, Question, Row, is_near, search
 from perfmodel.planner.sensitivity import Sensitivity, sensitivities
 from perfmodel.planner.shortlist import unbeaten
+from perfmodel.planner.work import chunks_of, joined
 from perfmodel.prediction import Prediction, predict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from perfmodel.planner.engine import Engine
     from perfmodel.planner.limits import Limit, Objective
+    from perfmodel.planner.work import Chunk
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +72,17 @@ class Plan:
     def plans(self) -> tuple[Prediction, ...]:
         """The best, predicted in full."""
         return tuple(map(predicted, self.rows))
+
+    @cached_property
+    def finalists(self) -> tuple[Finalist, ...]:
+        """The best, each played pass by pass."""
+        return tuple(finalist(made, row.question.room) for made, row in zip(self.plans, self.rows, strict=True))
+
+    @cached_property
+    def differences(self) -> dict[str, float]:
+        """Seconds that the simulation of the best plan takes longer than its closed form, by cause; none where it is not played."""
+        played = self.finalists and self.finalists[0].simulated is not None
+        return differences(self.plans[0]) if played else {}
 
     @cached_property
     def front(self) -> tuple[Row, ...]:
@@ -107,11 +128,29 @@ class Plan:
         return sensitivities(question.workload, question.hardware, strategy)
 
 
+@dataclass(frozen=True, slots=True)
+class Workshop:
+    """Where a plan is worked on, and what is kept of it."""
+
+    engine: Engine = "local"
+    workers: int = 1
+    scheduler: str | None = None
+    store: Store = field(default_factory=lambda: Store(None))
+    rows_file: Path | None = None
+    """For all candidates; then this process works alone."""
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether this process works alone, and nothing is to be kept but the answer."""
+        return self.engine == "local" and self.workers == 1 and self.store.path is None
+
+
 def plan(
     questions: Sequence[Question],
     objective: Objective,
     count: int,
     progress: Callable[[int, int], None] | None = None,
+    workshop: Workshop | None = None,
 ) -> Plan:
     """Search all questions.
 
@@ -119,14 +158,43 @@ def plan(
         questions: machines and numbers of devices.
         objective: what is to be best.
         count: how many plans to keep of the best, and of those that break a bound.
-        progress: told how many questions are done, of how many; of a single one, candidates.
+        progress: told how much is done, of how much: chunks, or of a single question candidates.
+        workshop: by default this process.
+
+    Raises StoppedError, which names the file with the chunks that are done, on Ctrl-C.
     """
-    begun, outcomes = time.perf_counter(), []
-    for done, question in enumerate(questions, start=1):
-        outcomes.append(search(question, objective, count, progress if len(questions) == 1 else None))
-        if progress is not None and len(questions) > 1:
-            progress(done, len(questions))
-    return Plan(objective, tuple(outcomes), time.perf_counter() - begun, count)
+    begun, shop = time.perf_counter(), workshop or Workshop()
+    if shop.rows_file is not None or (shop.is_plain and len(questions) == 1):
+        outcomes = _alone(questions, objective, count, progress, shop.rows_file)
+    else:
+        outcomes = _in_chunks(chunks_of(questions, objective, count), progress, shop)
+    return Plan(objective, outcomes, time.perf_counter() - begun, count)
+
+
+def _alone(
+    questions: Sequence[Question], objective: Objective, count: int, progress: Callable[[int, int], None] | None, rows_file: Path | None,
+) -> tuple[Outcome, ...]:  # fmt: skip
+    with AllRows(rows_file) if rows_file is not None else nullcontext() as rows:
+        return tuple(search(question, objective, count, progress, rows_file=rows) for question in questions)
+
+
+def _in_chunks(
+    chunks: Sequence[Chunk], progress: Callable[[int, int], None] | None, shop: Workshop
+) -> tuple[Outcome, ...]:
+    known = {number: shop.store.find(chunk) for number, chunk in enumerate(chunks)}
+    found = {number: outcome for number, outcome in known.items() if outcome is not None}
+    left = {number: chunks[number] for number, outcome in known.items() if outcome is None}
+    try:
+        for number, outcome in work(left, shop.engine, workers=shop.workers, scheduler=shop.scheduler) if left else ():
+            found[number] = outcome
+            shop.store.keep(chunks[number], outcome)
+            if progress is not None:
+                progress(len(found), len(chunks))
+    except KeyboardInterrupt:
+        path = shop.store.save(Path.cwd(), chunks)
+        message = f"{len(found)} of {len(chunks)} chunks are done; go on with --resume {path}"
+        raise StoppedError(message) from None
+    return joined(chunks, [found[number] for number in range(len(chunks))])
 
 
 def predicted(row: Row) -> Prediction:

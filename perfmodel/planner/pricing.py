@@ -11,11 +11,12 @@ import numpy as np
 
 from perfmodel import prediction as chain
 from perfmodel.cost.capacity import Moments, passing, standing
-from perfmodel.cost.holdings import holdings, telling_stages
+from perfmodel.cost.holdings import holdings
 from perfmodel.parallel import Layout
 from perfmodel.parallel.cut import cut_of
 from perfmodel.parallel.layout import host_of
 from perfmodel.planner.priced import column_of, computing, each_part, flattened, gathered
+from perfmodel.planner.telling import telling_columns
 from perfmodel.schedule import SCHEDULES
 from perfmodel.timeline import Repeat, duration
 
@@ -58,26 +59,36 @@ class Pricing:
         """The device as this job uses it."""
         return chain.processor_of(self.workload, self.hardware, self.strategy)
 
-    @cached_property
-    def _passes(self) -> tuple[Column, Column]:
-        """Rows with distinct factorisation and microbatch, by the first of them, and the place of every row."""
-        space = self.space
-        key = space.factors * (int(space.microbatch.max(initial=0)) + 1) + space.microbatch
+    def _passes(self, strategy: Strategy) -> tuple[Column, Column]:
+        """Rows with distinct factorisation, microbatch and layers of the ends, by the first of them, and the place of every row."""
+        columns = {name: column for name, column in self.space.base.items() if name != "vpp"}
+        _, core = np.unique(np.stack(list(columns.values())), axis=1, return_inverse=True)
+        digits = [core.reshape(-1)[self.space.factors], self.space.own["microbatch"]]
+        if strategy.stage_layers != "equal":
+            cut = cut_of(self.workload.model, SimpleNamespace(**self._columns, stage_layers=strategy.stage_layers))
+            digits += [np.asarray(cut.chunk * self._columns["vpp"]), np.asarray(cut.spare)]
+        key = reduce(lambda number, digit: number * (int(digit.max(initial=0)) + 1) + digit, digits)
         _, first, place = np.unique(key, return_index=True, return_inverse=True)
         return first, place.astype(np.int64)
 
     def candidates(self, choice: Choice, rows: Column, groups: Column) -> Candidates:
         """Some rows with their shard groups, under one choice."""
-        strategy, place = self.chosen(choice), self._passes[1][rows]
-        passes, schedule = (choice.sequence_parallel, choice.recompute), SCHEDULES[strategy.schedule]
-        stage = self._table(("stage", *passes, schedule.splits), self._stages, strategy)
-        sync, states = self._table(("sync", choice.zero, choice.schedule), self._synchronisations, strategy)
+        strategy = self.chosen(choice)
+        passes, schedule = (
+            (choice.sequence_parallel, choice.recompute, choice.stage_layers),
+            SCHEDULES[strategy.schedule],
+        )
+        place = self._table(("passes", choice.stage_layers), self._passes, strategy)[1][rows]
+        stage = self._table(("stage", *passes, choice.order, schedule.splits), self._stages, strategy)
+        sync, states = self._table(
+            ("sync", choice.zero, choice.schedule, choice.order, choice.stage_layers), self._synchronisations, strategy
+        )
         activations = self._table(("memory", *passes, choice.schedule), self._passing, strategy)
         columns = {name: column[rows] for name, column in self._columns.items()}
-        layout = self._layout(columns, self.space.groups.size[groups])
+        layout = self._layout(columns, self.space.groups.size[groups], strategy)
         return Candidates(
             strategy, layout, self.processor, _chunked(_gathered(stage, place), columns["vpp"]), _gathered(sync, groups),
-            tuple((held, groups, moved, rows) for held, moved in zip(states, activations, strict=True)),
+            tuple((held, groups, moved, rows) for held, moved in _paired(states, activations)),
         )  # fmt: skip
 
     @cached_property
@@ -92,9 +103,9 @@ class Pricing:
 
     def _stages(self, strategy: Strategy) -> Stage:
         """Times of each distinct pass, with one chunk to a stage."""
-        first = self._passes[0]
+        first = self._table(("passes", strategy.stage_layers), self._passes, strategy)[0]
         columns = {name: column[first] for name, column in self._columns.items()}
-        layout = self._layout({**columns, "vpp": np.ones_like(first)}, columns["dp"] * columns["cp"])
+        layout = replace(self._layout(columns, columns["dp"] * columns["cp"], strategy), vpp=np.ones_like(first))
         work = chain.work_of(self.workload, strategy, layout)
         stage = chain.stage_of(work, self.processor, self.hardware, strategy, layout)
         made: Stage = flattened(stage, len(first), apart=SCHEDULES[strategy.schedule].splits)
@@ -103,12 +114,12 @@ class Pricing:
     def _synchronisations(self, strategy: Strategy) -> tuple[Synchronisation, tuple[Moments, ...]]:
         """Of each factorisation and shard group: its times, and what each stage holds at each moment.
 
-        With one sample to a microbatch and one chunk to a stage, which weights do not depend on.
+        With one sample to a microbatch, and one chunk to a stage where weights do not depend on it.
         """
         groups = self.space.groups
         columns = {name: column[groups.base] for name, column in self.space.base.items()}
         ones = np.ones_like(groups.base)
-        layout = self._layout({**columns, "vpp": ones, "microbatch": ones}, groups.size)
+        layout = self._layout({"vpp": ones, **columns, "microbatch": ones}, groups.size, strategy)
         work = chain.work_of(self.workload, strategy, layout)
         sync = chain.sync_of(work, self.hardware, strategy, layout)
         stands = (
@@ -120,18 +131,17 @@ class Pricing:
 
     def _passing(self, strategy: Strategy) -> tuple[Moments, ...]:
         """Activations of each row, by stage."""
-        layout = self._layout(self._columns, self._columns["dp"] * self._columns["cp"])
-        work = self._table(
-            ("work", strategy.sequence_parallel), lambda s: chain.work_of(self.workload, s, layout), strategy
-        )
+        layout = self._layout(self._columns, self._columns["dp"] * self._columns["cp"], strategy)
+        key = ("work", strategy.sequence_parallel, strategy.stage_layers)
+        work = self._table(key, lambda s: chain.work_of(self.workload, s, layout), strategy)
         moved = (passing(held, layout, strategy, stage) for held, stage in _telling(work, layout, strategy))
         return tuple(_columns(each.total, np.size(layout.tp)) for each in moved)
 
-    def _layout(self, columns: dict[str, Any], shard_group: Column) -> Layout:
-        s = self.strategy
+    def _layout(self, columns: dict[str, Any], shard_group: Column, strategy: Strategy) -> Layout:
+        s = strategy
         return Layout(
-            **columns, batch=float(self.workload.training.batch), shard_group=shard_group, order=s.order,
-            ep=s.ep, etp=s.etp or columns["tp"], host=host_of(self.hardware),
+            **{"ep": s.ep, "etp": s.etp or columns["tp"], **columns}, batch=float(self.workload.training.batch),
+            shard_group=shard_group, order=s.order, host=host_of(self.hardware),
             cut=cut_of(self.workload.model, SimpleNamespace(**columns, stage_layers=s.stage_layers)),
         )  # fmt: skip
 
@@ -178,7 +188,7 @@ class Candidates:
 
 def _telling(work: chain.Work, layout: Layout, strategy: Strategy) -> Iterator[tuple[Holdings, Count]]:
     """What the stages have of which one is the fullest."""
-    for stage in telling_stages(layout.pp):
+    for stage in telling_columns(work.share, layout):
         yield holdings(work.share, layout, strategy, stage), stage
 
 
@@ -200,3 +210,9 @@ def _gathered(thing: Any, place: Column) -> Any:
 def _chunked(stage: Stage, chunks: Column) -> Stage:
     """Sends were priced for one chunk; each chunk of a stage has its own."""
     return replace(stage, sends=tuple(Repeat("chunks", part, chunks) for part in stage.sends))
+
+
+def _paired(states: tuple[Moments, ...], activations: tuple[Moments, ...]) -> Iterator[tuple[Moments, Moments]]:
+    """Stage by stage; where one table has layouts with more telling stages, the last stage stands in for them in the other."""
+    for at in range(max(len(states), len(activations))):
+        yield states[min(at, len(states) - 1)], activations[min(at, len(activations) - 1)]

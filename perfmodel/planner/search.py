@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfmodel.errors import InputError, Place, Problem
+from perfmodel.errors import InputError
 from perfmodel.graph.flops import model_flops
 from perfmodel.parallel import Layout, arrange
 from perfmodel.planner.limits import OBJECTIVES, Figures, Limit, broken, capacity
 from perfmodel.planner.pricing import Pricing
+from perfmodel.planner.refusals import Refusals
 from perfmodel.planner.shortlist import Front, Shortlist
-from perfmodel.planner.space import Refusals, allowed, are_alike, choices, space_of, strategy_of
+from perfmodel.planner.space import allowed, choices, space_of, strategy_of
 from perfmodel.prediction import work_of
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from perfmodel.planner.allrows import AllRows
     from perfmodel.planner.axes import Axes
     from perfmodel.planner.limits import Objective
     from perfmodel.planner.space import Choice, Space
@@ -49,6 +51,11 @@ class Question:
     def all_limits(self) -> tuple[Limit, ...]:
         """With the memory of a device."""
         return (capacity(self.hardware), *self.limits)
+
+    @property
+    def room(self) -> float:
+        """Bytes of a device that a plan may fill."""
+        return min(limit.bound for limit in self.all_limits if (limit.figure, limit.relation) == ("memory.peak", "<="))
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +110,9 @@ class _Search:
     question: Question
     objective: Objective
     count: int
+    picked: tuple[Choice, ...]
+    tells: bool
+    rows_file: AllRows | None = None
     space: Space = field(init=False)
     refusals: Refusals = field(init=False)
     pricing: Pricing = field(init=False)
@@ -116,7 +126,7 @@ class _Search:
 
     def __post_init__(self) -> None:
         q = self.question
-        self.refusals = Refusals(q.workload, q.hardware, q.strategy, q.devices)
+        self.refusals = Refusals(q.workload, q.hardware, q.strategy, q.devices, tells=self.tells)
         self.space = space_of(q.workload, q.axes, self.refusals)
         self.best, self.nearest = Shortlist(self.count), Shortlist(self.count)
 
@@ -125,9 +135,6 @@ class _Search:
         q = self.question
         ones = Layout(tp=1, pp=1, vpp=1, cp=1, dp=1, microbatch=1, batch=1, shard_group=1)
         graph, batch = work_of(q.workload, q.strategy, ones).graph, float(q.workload.training.batch)
-        if not are_alike(q.workload.model) and max(q.axes.degrees.get("vpp", (1,))) > 1:
-            message = "has layers of several kinds, whose chunks the search does not tell apart yet; leave vpp at 1"
-            raise InputError([Problem(Place(f"workload {q.workload.name}"), "model", message)])
         tokens = None if graph.tokens is None else float(graph.tokens) * batch
         return batch, tokens, float(model_flops(graph, "full-attention")) * batch
 
@@ -153,11 +160,13 @@ class _Search:
         if len(fits):
             values = np.concatenate([self.near, value[fits]])
             self.near = values[is_near(values, float(self.best.first[0]))]
+        if self.rows_file is not None:
+            self.rows_file.write(q, choice, made, keeps)
         self.front.offer(time[fits], memory[fits], lambda which: named(fits[which]))
         self.nearest.offer(excess[others], time[others], lambda which: named(others[which]))
 
     def run(self, progress: Callable[[int, int], None] | None) -> Outcome:
-        q, picked = self.question, choices(self.question.axes)
+        q, picked = self.question, self.picked
         self._common = self.figures()
         open_rows = [allowed(self.space, choice, q.axes, self.refusals) for choice in picked]
         used = np.unique(np.concatenate(open_rows))
@@ -191,7 +200,7 @@ class _Search:
     def refused(self) -> Iterator[Refusal]:
         """What each rule refused, with the words that `predict` has for it."""
         q = self.question
-        if not self.refusals.seen:
+        if not self.refusals.seen and self.tells:
             fixed = ", ".join(f"{name} {' or '.join(map(str, values))}" for name, values in q.axes.degrees.items())
             yield Refusal("devices", 0, f"{q.devices} devices have no factorisation with {fixed}")
         for path, layouts in sorted(self.refusals.counts.items(), key=lambda item: -item[1]):
@@ -205,7 +214,14 @@ class _Search:
 
 
 def search(
-    question: Question, objective: Objective, count: int, progress: Callable[[int, int], None] | None = None
+    question: Question,
+    objective: Objective,
+    count: int,
+    progress: Callable[[int, int], None] | None = None,
+    *,
+    picked: tuple[Choice, ...] | None = None,
+    tells: bool = True,
+    rows_file: AllRows | None = None,
 ) -> Outcome:
     """Price every candidate, and keep the best, the unbeaten and the nearest that break a bound.
 
@@ -214,7 +230,11 @@ def search(
         objective: what is to be best.
         count: how many to keep of the best, and of the nearest.
         progress: told how many candidates are priced, of how many.
+        picked: the structural choices to search; None is all.
+        tells: whether to tell of factorisations that no layout may have.
+        rows_file: takes all candidates.
 
     Raises InputError where the objective or a bound needs what the machine does not state.
     """
-    return _Search(question, objective, count).run(progress)
+    chosen = choices(question.axes) if picked is None else picked
+    return _Search(question, objective, count, chosen, tells, rows_file).run(progress)

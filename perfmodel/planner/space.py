@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from itertools import product
+from itertools import combinations, product
 from math import isqrt
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perfmodel.parallel.rules import Rules
-from perfmodel.parallel.schedule_rules import UNSHARDED
-from perfmodel.planner.axes import CHOICES
+from perfmodel.parallel.layout import host_of
 from perfmodel.specs.sharding import sharding_of
 from perfmodel.specs.workload import Transformer
 
@@ -22,7 +19,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfmodel.planner.axes import Axes
-    from perfmodel.specs import Hardware, Strategy, Workload
+    from perfmodel.planner.refusals import Refusals
+    from perfmodel.specs import Strategy, Workload
 
     Column = NDArray[np.int64]
     Mask = NDArray[np.bool_]
@@ -39,6 +37,8 @@ class Choice:
     zero: int | str
     recompute: str
     schedule: str
+    order: str
+    stage_layers: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,27 +62,28 @@ class Space:
 
     devices: int
     base: dict[str, Column]
-    """Factorisations: columns of `BASE`."""
+    """Factorisations: columns of `BASE`, of the degrees of experts where there are some, and of the chunks of a stage where these
+    decide which layers it has."""
     factors: Column
     """The factorisation of each row."""
-    vpp: Column
-    microbatch: Column
+    own: dict[str, Column]
+    """Of each row: microbatch, and chunks where they are no matter of the base."""
     groups: Groups
 
     @property
     def columns(self) -> dict[str, Column]:
         """All degrees of each row but the shard group."""
-        wide = {name: column[self.factors] for name, column in self.base.items()}
-        return {**wide, "vpp": self.vpp, "microbatch": self.microbatch}
+        return {**{name: column[self.factors] for name, column in self.base.items()}, **self.own}
 
     def only(self, rows: Column) -> Space:
         """Some rows of it, numbered anew."""
-        return replace(self, factors=self.factors[rows], vpp=self.vpp[rows], microbatch=self.microbatch[rows])
+        own = {name: column[rows] for name, column in self.own.items()}
+        return replace(self, factors=self.factors[rows], own=own)
 
     def candidates(self, rows: Column, zero: int | str, size: int) -> Iterator[tuple[Column, Column]]:
         """Rows with their shard groups (rows of `groups`), about ``size`` at a time."""
         at = self.factors[rows]
-        if not _grouped(zero):
+        if not grouped(zero):
             for part in _parts(len(rows), size):
                 yield rows[part], self.groups.whole[at[part]]
             return
@@ -96,21 +97,67 @@ class Space:
 
     def count(self, rows: Column, zero: int | str) -> int:
         """Candidates that `candidates` yields."""
-        return len(rows) if not _grouped(zero) else int(self.groups.count[self.factors[rows]].sum())
+        return len(rows) if not grouped(zero) else int(self.groups.count[self.factors[rows]].sum())
 
 
 def space_of(workload: Workload, axes: Axes, refused: Refusals) -> Space:
     """All divisors on all axes, or what the user named of them, of the factorisations that some layout may have."""
     devices = refused.devices
-    base = refused.factorisations(_factorisations(devices, axes))
     model, batch = workload.model, int(workload.training.batch)
-    layers = int(model.layers) if isinstance(model, Transformer) and not model.decoder_layers else 1
-    stages = axes.degrees.get("vpp") or (divisors(layers) if are_alike(model) else (1,))
-    factors, vpp = _expand(np.arange(len(base["dp"])), [stages] * len(base["dp"]))
+    factors = _factorisations(devices, axes)
+    if isinstance(model, Transformer) and model.experts:
+        factors = _with_experts(factors, int(model.experts.count), axes)
+    base = refused.factorisations(factors, axes)
+    apart = not are_alike(model) or axes.choices["stage_layers"] != ("equal",)
+    at, chunks = _expand(np.arange(len(base["dp"])), [_chunks(model, int(pp), axes) for pp in base["pp"]])
+    if apart:
+        base = {**{name: column[at] for name, column in base.items()}, "vpp": chunks}
+        at = np.arange(len(chunks))
+    sizes = _microbatches(base, batch, axes)
+    rows, microbatch = _expand(np.arange(len(at)), [sizes[int(row)] for row in at])
+    own = {"microbatch": microbatch} if apart else {"vpp": chunks[rows], "microbatch": microbatch}
+    return Space(devices, base, at[rows], own, _groups(base, axes))
+
+
+def _microbatches(base: dict[str, Column], batch: int, axes: Axes) -> list[tuple[int, ...]]:
+    """Samples of a microbatch, for each factorisation."""
     named = axes.degrees.get("microbatch")
+    if not axes.accumulates:
+        only = (
+            (batch // int(dp * pp),) if batch % (dp * pp) == 0 else ()
+            for dp, pp in zip(base["dp"], base["pp"], strict=True)
+        )
+        return [tuple(each for each in own if named is None or each in named) for own in only]
     sizes = {int(dp): named or (divisors(batch // int(dp)) if batch % dp == 0 else (1,)) for dp in set(base["dp"])}
-    rows, microbatch = _expand(np.arange(len(factors)), [sizes[int(dp)] for dp in base["dp"][factors]])
-    return Space(devices, base, factors[rows], vpp[rows], microbatch, _groups(base, axes))
+    return [sizes[int(dp)] for dp in base["dp"]]
+
+
+def layers_of(model: object) -> int:
+    """Layers that a pipeline may cut; none where the model is no chain of them."""
+    return int(model.layers) if isinstance(model, Transformer) and not model.decoder_layers else 0
+
+
+def _chunks(model: object, stages: int, axes: Axes) -> tuple[int, ...]:
+    """Numbers of chunks on a stage."""
+    if named := axes.degrees.get("vpp"):
+        return named
+    layers = layers_of(model)
+    if not layers or stages == 1:
+        return (1,)
+    if axes.choices["stage_layers"] == ("equal",):
+        return divisors(layers // stages) if layers % stages == 0 else (1,)
+    return tuple(range(1, -(-layers // stages) + 1))
+
+
+def _with_experts(factors: dict[str, Column], experts: int, axes: Axes) -> dict[str, Column]:
+    """Each factorisation with all degrees of its experts: groups that divide them, over ranks of a stage."""
+    rows: list[tuple[int, int, int]] = []
+    for row, (tp, ranks) in enumerate(zip(factors["tp"], factors["tp"] * factors["cp"] * factors["dp"], strict=True)):
+        for etp in axes.degrees.get("etp") or divisors(int(tp)):
+            open_groups = (ep for ep in divisors(experts) if ranks % (ep * etp) == 0)
+            rows += [(row, ep, etp) for ep in axes.degrees.get("ep") or open_groups]
+    table = np.array(rows, dtype=np.int64).reshape(-1, 3)
+    return {**{name: column[table[:, 0]] for name, column in factors.items()}, "ep": table[:, 1], "etp": table[:, 2]}
 
 
 def are_alike(model: object) -> bool:
@@ -131,6 +178,11 @@ def choices(axes: Axes) -> tuple[Choice, ...]:
     return tuple(Choice(**dict(zip(axes.choices, values, strict=True))) for values in product(*axes.choices.values()))
 
 
+def sharing(choice: Choice) -> tuple[Any, ...]:
+    """What choices have in common that share masks and tables of passes."""
+    return choice.sequence_parallel, choice.recompute, choice.schedule, choice.stage_layers
+
+
 def allowed(space: Space, choice: Choice, axes: Axes, refused: Refusals) -> Column:
     """Rows that no rule refuses, without those that come to the same as a plainer choice."""
     columns = space.columns
@@ -139,73 +191,27 @@ def allowed(space: Space, choice: Choice, axes: Axes, refused: Refusals) -> Colu
         same |= columns["tp"] == 1
     if choice.schedule != axes.choices["schedule"][0]:
         same |= columns["pp"] == 1
+    orders = axes.choices["order"]
+    for before in orders[: orders.index(choice.order)]:
+        inside = refused.devices <= host_of(refused.hardware)
+        same |= inside | _is_order_alike(before, choice.order, columns)
+    if choice.stage_layers != axes.choices["stage_layers"][0]:
+        same |= layers_of(refused.workload.model) % (columns["pp"] * columns["vpp"]) == 0
     return np.flatnonzero(refused.mask(columns, choice) & ~same)
 
 
-class Refusals:
-    """Rows that each rule refuses, counted once for each sequence parallelism, recomputation and schedule."""
+def _is_order_alike(one: str, other: str, columns: dict[str, Column]) -> Mask:
+    """Where two orders number ranks alike: of any two degrees that they swap one at least is 1."""
+    first, second = one.split("-"), other.split("-")
+    swapped = [(a, b) for a, b in combinations(first, 2) if second.index(a) > second.index(b)]
+    alike = np.ones(len(columns["tp"]), dtype=bool)
+    for a, b in swapped:
+        alike &= (columns.get(a, _ONE) == 1) | (columns.get(b, _ONE) == 1)
+    return alike
 
-    def __init__(self, workload: Workload, hardware: Hardware, strategy: Strategy, devices: int) -> None:
-        """Of one number of devices."""
-        self.workload, self.hardware, self.strategy, self.devices = workload, hardware, strategy, devices
-        self.seen = 0
-        """Factorisations, before any rule."""
-        self.counts: dict[str, int] = {}
-        self.examples: dict[str, tuple[dict[str, int], Choice]] = {}
-        """Of each path that a rule blames, degrees that break no other rule where there are such."""
-        self._alone: set[str] = set()
-        self._masks: dict[tuple[Any, ...], Mask] = {}
 
-    def factorisations(self, base: dict[str, Column]) -> dict[str, Column]:
-        """Those that keep all rules with one chunk, one sample and the plainest choices.
-
-        No rule asks for more of them, but experts for the tokens of each rank (sequence parallelism).
-        """
-        ones = np.ones_like(base["dp"])
-        self.seen = len(ones)
-        plain = Choice(**{name: values[0] for name, values in CHOICES.items()})
-        if isinstance(self.workload.model, Transformer) and self.workload.model.experts:
-            plain = replace(plain, sequence_parallel=True)
-        keeps = self._masked({**base, "vpp": ones, "microbatch": ones}, plain)
-        return {name: column[keeps] for name, column in base.items()}
-
-    def mask(self, columns: dict[str, Column], choice: Choice) -> Mask:
-        """Rows that keep all rules; the stage of ZeRO matters to some schedules alone."""
-        zero = choice.zero if choice.schedule in UNSHARDED else 0
-        key = (choice.sequence_parallel, choice.recompute, choice.schedule, zero)
-        if key not in self._masks:
-            self._masks[key] = self._masked(columns, choice)
-        return self._masks[key]
-
-    def _masked(self, columns: dict[str, Column], choice: Choice) -> Mask:
-        size = len(columns["tp"])
-        masks: dict[str, Mask] = {}
-        for rule in Rules(self.workload, self.hardware, self._case(columns, choice)).all():
-            broken = np.broadcast_to(np.asarray(rule.broken, dtype=bool), size)
-            masks[rule.path] = masks.get(rule.path, False) | broken
-        total = np.sum(list(masks.values()), axis=0) if masks else np.zeros(size)
-        for path, broken in masks.items():
-            self._note(path, broken, total, columns, choice)
-        return np.asarray(total == 0)
-
-    def _note(self, path: str, broken: Mask, total: Any, columns: dict[str, Column], choice: Choice) -> None:
-        count = int(np.count_nonzero(broken))
-        if not count:
-            return
-        self.counts[path] = self.counts.get(path, 0) + count
-        alone = np.flatnonzero(broken & (total == 1))
-        if path not in self.examples or (len(alone) and path not in self._alone):
-            row = alone[0] if len(alone) else np.flatnonzero(broken)[0]
-            self.examples[path] = ({name: int(column[row]) for name, column in columns.items()}, choice)
-            if len(alone):
-                self._alone.add(path)
-
-    def _case(self, columns: dict[str, Column], choice: Choice) -> SimpleNamespace:
-        s = self.strategy
-        return SimpleNamespace(
-            **columns, name=s.name, devices=self.devices, shard_group=None, ep=s.ep, etp=s.etp, sync=s.sync, keeper=s.keeper,
-            stage_layers=s.stage_layers, context=s.context, attention=s.attention, **{f.name: getattr(choice, f.name) for f in fields(choice)},
-        )  # fmt: skip
+_ONE = np.ones(1, dtype=np.int64)
+"""Degree of experts where there are none."""
 
 
 def divisors(of: int) -> tuple[int, ...]:
@@ -218,7 +224,7 @@ def divisors(of: int) -> tuple[int, ...]:
     return tuple(sorted({*small, *(of // d for d in small)}))
 
 
-def _grouped(zero: int | str) -> bool:
+def grouped(zero: int | str) -> bool:
     """Whether it matters which replicas make a shard group."""
     return "I" in sharding_of(zero)
 

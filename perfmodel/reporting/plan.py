@@ -12,22 +12,25 @@ from perfmodel.planner.search import LEAD_ERROR, is_near
 from perfmodel.reporting.prediction import record
 from perfmodel.reporting.report import Report, Section, flat
 from perfmodel.reporting.text import count, quantity, share
+from perfmodel.specs import Strategy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from perfmodel.planner.finalists import Finalist
     from perfmodel.planner.search import Row
     from perfmodel.prediction import Prediction
-    from perfmodel.specs import Strategy
 
 SCHEMA = 1
 SHOWN = 10
 """Rows of a table of which the JSON has all."""
+SEEN = 0.005
+"""Share of a step from which a difference to its simulation is told."""
 LEGEND = (
     "pp 4x2: 2 chunks on each of 4 stages; mb: microbatch; sp: sequence parallel; zero 3 over 8: shards in groups of 8."
 )
-DEGREES = ("tp", "cp", "pp", "dp", "vpp", "microbatch")
-CHOICES = ("sequence_parallel", "zero", "shard_group", "recompute", "schedule")
+DEGREES = ("tp", "cp", "pp", "dp", "ep", "etp", "vpp", "microbatch")
+CHOICES = ("sequence_parallel", "zero", "shard_group", "recompute", "schedule", "order", "stage_layers")
 
 
 def plan_report(plan: Plan) -> Report:
@@ -36,7 +39,7 @@ def plan_report(plan: Plan) -> Report:
     made = {
         "schema": SCHEMA, "objective": plan.objective, "evaluated": plan.evaluated, "feasible": plan.feasible,
         "elapsed": plan.elapsed, "ties": plan.ties, "lead_error": LEAD_ERROR,
-        "plans": [record(each) for each in plan.plans], "pareto": [_point(row) for row in plan.front],
+        "plans": [_finalist(each) for each in plan.finalists], "differences": plan.differences, "pareto": [_point(row) for row in plan.front],
         "rejected": [_rejected(each) for each in plan.rejected],
         "refused": [
             {"devices": o.question.devices, "hardware": str(o.question.hardware.name), "path": r.path, "layouts": r.layouts, "example": r.example}
@@ -45,6 +48,16 @@ def plan_report(plan: Plan) -> Report:
         "sensitivities": [{"path": s.path, "value": s.value, "elasticity": s.elasticity} for s in plan.sensitivities],
     }  # fmt: skip
     return Report(made, rows, tuple(_sections(plan)), tuple(_notes(plan)))
+
+
+def _finalist(one: Finalist) -> dict[str, Any]:
+    """A plan as `predict` records it, with its step as simulated."""
+    other = one.unequal
+    unequal = None if other is None else {
+        "stage_layers": str(other.prediction.strategy.stage_layers), "step_time": other.prediction.step_time,
+        "simulated": other.simulated, "memory": {"peak": other.prediction.memory_peak},
+    }  # fmt: skip
+    return {**record(one.prediction), "simulated": one.simulated, "unequal_stages": unequal}
 
 
 def layout_text(strategy: Strategy) -> str:
@@ -56,9 +69,10 @@ def layout_text(strategy: Strategy) -> str:
     """
     s = strategy
     stages = f"pp {s.pp}x{s.vpp}" if s.vpp > 1 else f"pp {s.pp}"
-    named = {"tp": f"tp {s.tp}", "cp": f"cp {s.cp}", "pp": stages, "dp": f"dp {s.dp or 1}"}
+    named = {"tp": f"tp {s.tp}", "cp": f"cp {s.cp}", "pp": stages, "dp": f"dp {s.dp or 1}", "ep": f"ep {s.ep}"}
     degrees = [text for name, text in named.items() if (getattr(s, name) or 1) > 1]
-    return " ".join([*degrees, f"mb {s.microbatch}"])
+    split = [f"etp {s.etp}"] if (s.etp or s.tp) != s.tp else []
+    return " ".join([*degrees, *split, f"mb {s.microbatch}"])
 
 
 def choices_text(strategy: Strategy) -> str:
@@ -73,7 +87,9 @@ def choices_text(strategy: Strategy) -> str:
     if s.zero:
         parts.append(f"zero {s.zero}" + (f" over {s.shard_group}" if s.shard_group else ""))
     parts += [f"recompute {s.recompute}"] if s.recompute != "none" else []
-    parts += [s.schedule] if s.schedule != "1f1b" else []
+    plain = Strategy()
+    parts += [str(getattr(s, name)) for name in ("schedule", "order", "stage_layers")
+              if getattr(s, name) != getattr(plain, name)]  # fmt: skip
     return ", ".join(parts)
 
 
@@ -117,6 +133,7 @@ def _rejected(one: Rejected) -> dict[str, Any]:
 def _sections(plan: Plan) -> Iterator[Section]:
     if plan.rows:
         yield _best(plan)
+        yield from _unequal(plan)
         yield _front(plan)
         yield _hangs_on(plan)
     if plan.rejected and not plan.rows:
@@ -139,13 +156,15 @@ def _best(plan: Plan) -> Section:
     name = OBJECTIVES[plan.objective][0]
     least = abs(objective_of(plan, plan.plans[0]))
     table = []
-    for index, (row, made) in enumerate(zip(plan.rows, plan.plans, strict=True), start=1):
+    piped = any(row.strategy.pp > 1 for row in plan.rows)
+    for index, (row, one) in enumerate(zip(plan.rows, plan.finalists, strict=True), start=1):
+        made = one.prediction
         behind = abs(abs(objective_of(plan, made)) / least - 1)
         lead = "" if index == 1 else f"+{share(behind)}"
         machine = (_where(plan, row.question),) if _several(plan) else ()
         table.append((
             str(index), *machine, layout_text(row.strategy), choices_text(row.strategy), quantity(made.step_time, "s"), lead,
-            share(made.mfu()), quantity(made.memory_peak, "B"), *(() if made.cost is None else (quantity(made.cost, "USD"),)),
+            *((_played(one),) if piped else ()), share(made.mfu()), quantity(made.memory_peak, "B"), *(() if made.cost is None else (quantity(made.cost, "USD"),)),
         ))  # fmt: skip
     priced = plan.plans[0].cost is not None
     machine_header = ("devices",) if _several(plan) else ()
@@ -156,6 +175,7 @@ def _best(plan: Plan) -> Section:
         "choices",
         "step time",
         "behind",
+        *(("simulated",) if piped else ()),
         "MFU",
         "memory",
         *(("cost",) if priced else ()),
@@ -165,6 +185,23 @@ def _best(plan: Plan) -> Section:
         _title(plan), header, tuple(row[: len(header)] for row in table),
         frozenset({0, *range(3 + shift, len(header))}), frozenset({1, 1 + shift}), tail=f"Ranked by {name}. {LEGEND}",
     )  # fmt: skip
+
+
+def _played(one: Finalist) -> str:
+    return "" if one.simulated is None else quantity(one.simulated, "s")
+
+
+def _unequal(plan: Plan) -> Iterator[Section]:
+    """Plans that other layers on each stage make faster."""
+    rows = tuple(
+        (str(index), layout_text(one.prediction.strategy), str(one.unequal.prediction.strategy.stage_layers), _played(one.unequal),
+         f"-{share(1 - (one.unequal.simulated or 0.0) / (one.simulated or 1.0))}", quantity(one.unequal.prediction.memory_peak, "B"))
+        for index, one in enumerate(plan.finalists, start=1) if one.unequal is not None
+    )  # fmt: skip
+    header = ("", "layout", "layers", "simulated", "of equal ones", "memory")
+    tail = "Layers of each chunk along the model, for --set strategy.stage_layers=…; simulated pass by pass, as equal stages above."
+    if rows:
+        yield Section("Faster with unequal stages", header, rows, frozenset({0, 3, 4, 5}), frozenset({1, 2}), tail=tail)
 
 
 def _title(plan: Plan) -> str:
@@ -245,6 +282,7 @@ def _notes(plan: Plan) -> Iterator[str]:
     yield f"{count(plan.evaluated)} candidates priced, of which {count(plan.feasible)} keep all bounds."
     if plan.rows and plan.objective in {"time", "throughput"}:
         yield from _ties(plan)
+    yield from _simulated(plan)
     if plan.rows:
         assumed = [path for path, group in plan.plans[0].hardware.groups() if group.status == "assumed"]
         if assumed:
@@ -264,6 +302,21 @@ def _ties(plan: Plan) -> Iterator[str]:
     if row is not None and row.memory < plan.rows[0].memory:
         named = ", ".join(filter(None, (layout_text(row.strategy), choices_text(row.strategy))))
         yield f"Of the ties, {named} needs least memory: {quantity(row.memory, 'B')} at {quantity(row.step_time, 's')}."
+
+
+def _simulated(plan: Plan) -> Iterator[str]:
+    """Where playing the passes changes the figures."""
+    least = plan.plans[0].step_time if plan.plans else 0.0
+    causes = {cause: time / least for cause, time in plan.differences.items()}
+    whole = sum(causes.values())
+    if abs(whole) >= SEEN:
+        named = ", ".join(f"{cause} {100 * part:+.1f} %" for cause, part in causes.items() if abs(part) >= SEEN / 10)
+        yield f"Simulated pass by pass, the step of the best plan differs from its closed form by {100 * whole:+.1f} %: {named}."
+    times = [one.simulated for one in plan.finalists if one.simulated is not None]
+    if len(times) > 1 and plan.objective in {"time", "throughput"} and len(times) == len(plan.finalists):
+        first = int(np.argmin(times))
+        if times[first] < times[0] * (1 - SEEN):
+            yield f"Simulated, plan {first + 1} is the fastest: {quantity(times[first], 's')}."
 
 
 def _mend(plan: Plan) -> str:

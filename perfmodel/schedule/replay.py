@@ -138,7 +138,7 @@ def _named(parts: tuple[Part, ...], share: float = 1.0) -> tuple[tuple[str, floa
 
 
 def _times(stage: Stage, layout: Layout, sync: Synchronisation, schedule: Schedule, slowdown: float) -> Times:
-    """Seconds by position: the body's chunks, the last perhaps shorter, with the embedding at the first and the head at the last."""
+    """Seconds by position: the body's chunks with as many layers as they have, the embedding at the first and the head at the last."""
     chunks, repeats = int(layout.vpp), schedule.repeats
     once = schedule.once
     hidden = hidden_sends(stage, layout, schedule)[0]
@@ -148,11 +148,12 @@ def _times(stage: Stage, layout: Layout, sync: Synchronisation, schedule: Schedu
     first, last = _passes(stage.prologue), _passes(stage.epilogue)
     positions = int(layout.pp) * (chunks + repeats)
     spare = float(stage.slack / (duration(stage.body_forward) + duration(stage.body_backward)))
+    shares = layout.cut.shares(positions, chunks, spare)
 
     def along(body: float, begin: float, end: float) -> list[float]:
-        made = [body / chunks] * positions
+        made = [body * share for share in shares]
         made[0] += begin
-        made[-1] += end - body * spare
+        made[-1] += end
         return made
 
     weight = float(weight_gradients(back))

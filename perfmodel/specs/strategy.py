@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from perfmodel.origin import Fraction, Integer, KeepOrigin, Text
 from perfmodel.specs.allocation import USUAL, Allocation
@@ -38,7 +39,15 @@ ORDER = ("tp", "cp", "ep", "dp", "pp")
 Context = Annotated[Literal["all-gather", "ring", "ulysses"], KeepOrigin]
 Dispatcher = Annotated[Literal["all-to-all", "deduplicated", "all-gather"], KeepOrigin]
 ExpertKernels = Annotated[Literal["grouped", "each"], KeepOrigin]
-StageLayers = Annotated[Literal["equal", "last-fewer", "ends-fewer"], KeepOrigin]
+
+
+def _stage_layers(value: str) -> str:
+    if value not in {"equal", "last-fewer", "ends-fewer"} and not re.fullmatch(r"\d+(-\d+)+", value):
+        raise ValueError("must be 'equal', 'last-fewer' or 'ends-fewer', or layers of each chunk as in 19-21-21-19")
+    return value
+
+
+StageLayers = Annotated[Text, AfterValidator(_stage_layers)]
 MODULES = frozenset({"norms", "activations", "latent", "core", "output", "mlp"})
 """Parts of a layer that may be recomputed by name."""
 MapLayout = Annotated[Literal["channels-first", "channels-last"], KeepOrigin]
@@ -104,8 +113,9 @@ class Strategy(Spec):
     vpp: Degree = 1
     """Virtual stages (model chunks) on each pipeline stage; above 1 the schedule is interleaved."""
     stage_layers: StageLayers = "equal"
-    """What happens to layers that do not divide by the chunks: refused; the last chunk has fewer; or the first and the last
-    do, as where embedding and head count as layers."""
+    """What happens to layers that do not divide by the chunks: refused (equal); the last chunk has fewer (last-fewer); or the
+    first and the last do, as where embedding and head count as layers (ends-fewer). Or the layers of each chunk along the
+    model, as in 19-21-21-19."""
     cp: Degree = 1
     """Context parallel: each sequence cut into cp parts."""
     context: Context = "all-gather"
@@ -194,7 +204,7 @@ class Strategy(Spec):
 
     def faults(self) -> Iterator[Fault]:
         """A framework whose source the file does not list, and an order that is none."""
-        yield from _order_faults(self.order)
+        yield from order_faults(self.order)
         for unknown in sorted(self.modules - MODULES):
             message = f"knows no {unknown!r}; join some of {', '.join(sorted(MODULES))} with +"
             yield Fault("recompute_modules", message, self.recompute_modules)
@@ -265,7 +275,8 @@ def _server_faults(servers: Servers) -> Iterator[Fault]:
         )  # fmt: skip
 
 
-def _order_faults(order: Text) -> Iterator[Fault]:
+def order_faults(order: Text) -> Iterator[Fault]:
+    """What is wrong with an order of ranks."""
     names = str(order).split("-")
     if sorted(names) == sorted(ORDER):
         return

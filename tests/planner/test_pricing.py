@@ -14,7 +14,8 @@ from perfmodel.library import find
 from perfmodel.parallel import arrange
 from perfmodel.planner.axes import CHOICES, axes_of
 from perfmodel.planner.pricing import Pricing
-from perfmodel.planner.space import Choice, Refusals, allowed, choices, divisors, space_of, strategy_of
+from perfmodel.planner.refusals import Refusals
+from perfmodel.planner.space import Choice, allowed, choices, divisors, space_of, strategy_of
 from perfmodel.prediction import predict
 from perfmodel.specs import Strategy
 
@@ -52,6 +53,40 @@ CASES: dict[str, tuple[str, str, int, int, dict[str, Any]]] = {
     ),
     "experts": ("mixtral-8x7b", "dgx-h100", 64, 64, {"ep": 4}),
     "some layers with experts": ("deepseek-v3", "dgx-h100", 1024, 1024, {"ep": 32, "etp": 1}),
+    "all groups of experts": ("mixtral-8x7b", "dgx-h100", 32, 64, {"fix": {"zero": [0, 1], "recompute": "none"}}),
+    "chunks of several kinds of layers": (
+        "deepseek-v3",
+        "dgx-h100",
+        256,
+        512,
+        {
+            "fix": {
+                "stage_layers": "all",
+                "zero": 1,
+                "recompute": "full",
+                "ep": [16, 32],
+                "order": "tp-cp-ep-dp-pp",
+                "pp": 4,
+                "etp": 1,
+            }
+        },
+    ),
+    "layers that do not divide": (
+        "llama-3.1-405b",
+        "dgx-h100",
+        128,
+        128,
+        {
+            "fix": {
+                "stage_layers": ["ends-fewer", "last-fewer"],
+                "schedule": ["1f1b", "gpipe"],
+                "zero": 0,
+                "recompute": "none",
+                "pp": [4, 16],
+                "order": "tp-cp-ep-dp-pp",
+            }
+        },
+    ),
     "a ring of keys": ("llama-3.1-8b", "dgx-h100", 32, 32, {"context": "ring"}),
     "tokens for heads": ("llama-3.1-8b", "dgx-h100", 32, 32, {"context": "ulysses"}),
     "states spread in several ways": (
@@ -137,7 +172,7 @@ def test_no_candidate_is_missing(machine: Hardware) -> None:
     training = workload.training.model_copy(update={"batch": 8})
     small = workload.model_copy(update={"training": training, "model": workload.model.model_copy(update={"layers": 4})})
     loop = everything(small, machine, 8)
-    axes = axes_of(Strategy(), {"schedule": "1f1b"})
+    axes = axes_of(Strategy(), {"schedule": "1f1b", "order": "tp-cp-ep-dp-pp"})
     refusals = Refusals(small, machine, Strategy(), 8)
     space = space_of(small, axes, refusals)
     planned = set()

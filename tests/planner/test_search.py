@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from perfmodel.errors import InputError
-from perfmodel.library import find, names
+from perfmodel.library import find
 from perfmodel.planner.axes import axes_of
 from perfmodel.planner.limits import limits_of
 from perfmodel.planner.plan import plan, value_of
@@ -155,18 +154,10 @@ class TestAxes:
         found = search(question(small, machine, schedule=["1f1b", "zero-bubble-h1"], pp=4), "time", 5)
         assert {row.strategy.schedule for row in (*found.best, *found.front)} == {"1f1b", "zero-bubble-h1"}
 
-    @pytest.mark.parametrize("stated", [{"schedule": "pipedream"}, {"stage_layers": "last-fewer"}])
+    @pytest.mark.parametrize("stated", [{"schedule": "pipedream"}, {"stage_layers": "2-2"}])
     def test_what_the_search_has_not(self, stated: dict[str, Any]) -> None:
         with pytest.raises(InputError, match=next(iter(stated))):
             axes_of(Strategy(**stated), {})
-
-    def test_layers_of_several_kinds_are_refused(self, machine: Hardware) -> None:
-        mixed = next(
-            w for w in map(partial(find, "workloads"), names("workloads"))
-            if getattr(w.model, "experts", None) is not None and w.model.experts.dense_first
-        )  # fmt: skip
-        with pytest.raises(InputError, match="layers of several kinds"):
-            search(Question(mixed, machine, Strategy(), 8, axes_of(Strategy(), {"vpp": 2})), "time", 1)
 
     def test_servers_keep_whole_replicas(self) -> None:
         assert axes_of(Strategy(sync="parameter-server"), {}).choices["zero"] == (0,)

@@ -1,0 +1,42 @@
+"""Which stages of a pipeline can be the fullest, where degrees are columns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from perfmodel.cost.holdings import telling_stages
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from perfmodel.parallel import Layout, Share
+    from perfmodel.units import Count
+
+    Column = NDArray[np.int64]
+
+
+def telling_columns(share: Share, layout: Layout) -> tuple[Count, ...]:
+    """Stages of which one is the fullest, by row, and last of all the last; with layers of several kinds the first of each mixture.
+
+    Of stages with the same layers those nearer to the first keep no fewer microbatches, and the last has the head.
+    """
+    kinds = [block.places for block in share.body if block.places]
+    if not kinds:
+        return telling_stages(layout)
+    rows = np.broadcast_arrays(*(np.asarray(each) for each in (layout.pp, layout.cut.chunk, layout.cut.shift)))
+    cuts, place = np.unique(np.stack(rows, axis=-1).reshape(-1, 3).astype(np.int64), axis=0, return_inverse=True)
+    found = [_first_of_each(kinds, *map(int, own)) for own in cuts]
+    widest = max(map(len, found))
+    table = np.array([[*own, *own[-1:] * (widest - len(own))] for own in found], dtype=np.int64)
+    return tuple(table[place.reshape(-1)].T)
+
+
+def _first_of_each(kinds: list[tuple[int, ...]], stages: int, chunk: int, shift: int) -> list[int]:
+    """The first stage of each mixture of layers, and the last stage."""
+    mixture = np.zeros((stages, len(kinds)), dtype=np.int64)
+    for kind, places in enumerate(kinds):
+        np.add.at(mixture[:, kind], (np.array(places) + shift) // chunk % stages, 1)
+    _, first = np.unique(mixture, axis=0, return_index=True)
+    return sorted({0, *first.tolist(), stages - 1})
