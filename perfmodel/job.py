@@ -37,6 +37,8 @@ SETTINGS = {
     "batch": "workload.training.batch",
     "seq": "workload.training.sequence",
     "precision": "workload.training.precision",
+    "tokens": "workload.training.tokens",
+    "samples": "workload.training.samples",
 }
 """Single options, and what each overrides."""
 

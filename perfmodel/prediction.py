@@ -13,7 +13,7 @@ from perfmodel.cost.compute import Processor
 from perfmodel.cost.holdings import fullest
 from perfmodel.cost.interval import interval
 from perfmodel.cost.losses import ladder
-from perfmodel.cost.outcome import energy, step_cost
+from perfmodel.cost.outcome import Run, energy, run_of, step_cost
 from perfmodel.cost.passes import Passes
 from perfmodel.graph import expand
 from perfmodel.graph.flops import Convention, model_flops, recomputed_flops
@@ -193,6 +193,16 @@ class Prediction:
         """Of all devices in the step, where the machine's power is known."""
         joules = energy(self.hardware, self.layout.devices, self.step_time, self.computing)
         return None if joules is None else float(joules)
+
+    @property
+    def run(self) -> Run | None:
+        """The whole training, where the workload states its length."""
+        training = self.workload.training
+        if training.tokens is not None and self.tokens_per_second:
+            return run_of(float(training.tokens) / self.tokens_per_second, self.step_time, self.cost, self.energy)
+        if training.samples is not None:
+            return run_of(float(training.samples) / self.samples_per_second, self.step_time, self.cost, self.energy)
+        return None
 
     @property
     def devices(self) -> float:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 Number = float | NDArray[Any]
 
+LEAST, MOST = 1e-30, 1e30
+"""Of a quantity in SI that is not zero: beyond, sums and products of formulas are no longer numbers."""
 TINY = 1e-300
 """Stands for a quantity of zero where it would divide."""
 
@@ -79,6 +81,8 @@ class Unit:
         value = float(number) * size / (UNITS[per][1] if per else 1.0)
         if not 0 <= value < math.inf:
             raise ValueError("must not be negative" if value < 0 else "is larger than any number")
+        if value and not LEAST <= value <= MOST:
+            raise ValueError(f"must be {f'at least {LEAST:g}' if value < LEAST else f'at most {MOST:g}'} {self.name}")
         return value
 
     def _validate(self, value: object) -> float:

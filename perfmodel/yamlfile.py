@@ -74,7 +74,8 @@ class Document:
             node[steps[-1]] = traced(value, Origin(place, status="option"))
         except (IndexError, TypeError) as error:
             raise InputError([Problem(place, path, f"there is no {path}")]) from error
-        self.places[steps] = place
+        # what stood below is gone, and with it its places
+        self.places = {at: known for at, known in self.places.items() if at[: len(steps)] != steps} | {steps: place}
 
     def override_all(self, overrides: Mapping[str, tuple[object, str]]) -> None:
         """Apply {path: (value, option)}; raises InputError with every one that leads nowhere."""
@@ -161,10 +162,11 @@ def load(path: Path, spec: type[AnySpec], shown: str = "") -> AnySpec:
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """A suggestion such as ``; did you mean 'memory'?``, or nothing: names that begin so, or that look alike."""
-    names = list(known)
+    """A suggestion such as ``; did you mean 'memory'?``, or nothing: names that begin so, or that look alike in any case."""
+    names, lower = list(known), word.lower()
     longer = [name for name in names if word and name.startswith(word)]
-    close = (longer or difflib.get_close_matches(word, names, n=3, cutoff=0.6))[:3]
+    spelled = [name for name in names if name.lower() == lower]
+    close = (longer or spelled or difflib.get_close_matches(word, names, n=3, cutoff=0.6))[:3]
     return f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
 
 

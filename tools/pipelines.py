@@ -49,6 +49,7 @@ def draw(picture: str) -> None:
     )
     draw_passes(upper, simulation)
     draw_kept(lower, simulation, chunks)
+    lower.set_xlabel("time, in forward passes of a stage")
     figure.savefig(FOLDER / f"{picture}.png", dpi=100, metadata={"Software": ""})
     plt.close(figure)
 

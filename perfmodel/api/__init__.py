@@ -15,7 +15,7 @@ from perfmodel.api.calibration import (
 )
 from perfmodel.api.comparison import compare, compare_reports, compare_trace
 from perfmodel.api.library import check, list_items, show
-from perfmodel.api.planning import plan
+from perfmodel.api.planning import plan, solve
 from perfmodel.api.prediction import (
     bubbles,
     explain,
@@ -52,6 +52,7 @@ __all__ = [
     "predict",
     "report",
     "show",
+    "solve",
     "trace",
     "validate",
     "validate_systems",

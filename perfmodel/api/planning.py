@@ -1,4 +1,4 @@
-"""Find the best layout."""
+"""Find the best layout, or what a machine must be for one."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from perfmodel.planner.plan import Plan
+    from perfmodel.reporting.report import Report
 
 
 def plan(
@@ -99,3 +100,39 @@ def plan(
     if plot is not None:
         plot_plan(found, Path(plot))
     return found
+
+
+def solve(
+    workload: str | Path,
+    hardware: str | Path,
+    path: str,
+    *,
+    wanted: Sequence[str],
+    strategy: str | Path | None = None,
+    sets: Mapping[str, Any] | None = None,
+    **settings: Any,
+) -> Report:
+    """What a number of the machine must be, so that a job reaches some figures.
+
+    Args:
+        workload: a name of the library or a YAML file.
+        hardware: likewise.
+        path: of the number, as "hardware.network.1.bandwidth".
+        wanted: bounds, as "mfu>=0.4" or "step_time<=2 s"; figures are those of `plan`.
+        strategy: as of `predict`.
+        sets: further overrides, {"hardware.network.0.latency": "3 us"}.
+        settings: single overrides, as of `predict`.
+
+    Raises InputError with every fault of the request and of the files; that no value suffices is a result.
+
+    >>> import perfmodel
+    >>> job = {"devices": 64, "strategy": "data-parallel", "microbatch": 8, "batch": 512}
+    >>> found = perfmodel.solve("gpt2-1.5b", "dgx-a100-80gb", "hardware.network.1.bandwidth", wanted=["mfu>=0.4"], **job)
+    >>> found.record["sense"]
+    'at least'
+    """
+    from perfmodel.job import load_job
+    from perfmodel.planner.inverse import solve as bisect
+    from perfmodel.reporting.solve import solution_report
+
+    return solution_report(bisect(load_job(workload, hardware, strategy, settings, sets), path, wanted))

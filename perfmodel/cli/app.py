@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path  # noqa: TC003 - typer reads annotations at run time
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -23,8 +23,17 @@ from perfmodel.cli.options import (
     with_job_options,
 )
 from perfmodel.cli.plan import plan
+from perfmodel.cli.solve import solve
 from perfmodel.cli.trace import trace
 from perfmodel.cli.writing import write
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from perfmodel.prediction import Prediction
+    from perfmodel.reporting.report import Report
+
+    _Table = Callable[[Prediction], Report]
 
 FAILED, BAD_INPUT, INTERNAL, INTERRUPTED = 1, 2, 70, 130
 TABLES: dict[str, Literal["ops", "collectives"]] = {"ops": "ops", "collectives": "collectives"}
@@ -33,7 +42,7 @@ SYSTEMS = "systems"
 """Likewise, of the published systems."""
 
 app = typer.Typer(
-    no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False, rich_markup_mode=None,
+    no_args_is_help=True, context_settings={"help_option_names": ["-h", "--help"]}, pretty_exceptions_enable=False, add_completion=False, rich_markup_mode=None,
     help="Predict how fast a distributed deep-learning job runs, and what memory, money and energy it takes.",
 )  # fmt: skip
 
@@ -77,6 +86,8 @@ def predict(
     """
     from perfmodel import api
 
+    chosen = {"--ops": (ops, api.operators), "--losses": (losses, api.losses), "--bubbles": (bubbles, api.bubbles)}
+    tables = _one_of({option: table for option, (wanted, table) in chosen.items() if wanted}, api.report)
     prediction = api.predict(
         workload, hardware, strategy=job.strategy, sets=job.sets, stragglers=stragglers, failures=failures,
         simulate=simulate, seed=seed, **job.settings,
@@ -87,10 +98,19 @@ def predict(
         api.plot_pipeline(prediction, plot_pipeline)
     if timeline is not None:
         api.write_timeline(prediction, timeline)
-    tables = api.operators if ops else api.losses if losses else api.bubbles if bubbles else api.report
     write(tables(prediction), form, output)
     if not prediction.fits:
         raise typer.Exit(FAILED)
+
+
+def _one_of(chosen: dict[str, _Table], default: _Table) -> _Table:
+    """What the one given option stands for; raises InputError where several contradict one another."""
+    if len(chosen) > 1:
+        from perfmodel.errors import InputError, Place, Problem
+
+        *others, last = chosen
+        raise InputError([Problem(Place(last), "", f"stands beside {' and '.join(others)}; give one of them")])
+    return next(iter(chosen.values()), default)
 
 
 @app.command()
@@ -112,6 +132,7 @@ def explain(
 
 app.command()(compare)
 app.command()(plan)
+app.command()(solve)
 
 
 @app.command("list")
@@ -127,7 +148,7 @@ def list_items(
 
 @app.command()
 def show(
-    name: Annotated[str, typer.Argument(help="Library name or YAML file.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Library name or YAML file.")],
     form: FormatName = "table", output: OutputFile = None,
 ) -> None:  # fmt: skip
     """Show one item with every value, its line, its status and its source."""
@@ -201,10 +222,9 @@ def main(arguments: list[str] | None = None) -> int:
 
     try:
         code = app(rest, prog_name="perfmodel", standalone_mode=False)
-        return code if isinstance(code, int) else 0
+        return _interrupted() if code == INTERRUPTED else code if isinstance(code, int) else 0
     except StoppedError as error:
-        sys.stderr.write(f"perfmodel: interrupted; {error}\n")
-        return INTERRUPTED
+        return _interrupted(f"; {error}")
     except PerfModelError as error:
         if debug:
             raise
@@ -213,8 +233,7 @@ def main(arguments: list[str] | None = None) -> int:
     except BrokenPipeError:
         return 0
     except (KeyboardInterrupt, typer.Abort):
-        sys.stderr.write("perfmodel: interrupted\n")
-        return INTERRUPTED
+        return _interrupted()
     except Exception as error:
         if hasattr(error, "format_message"):
             return _usage(error)
@@ -222,6 +241,12 @@ def main(arguments: list[str] | None = None) -> int:
             raise
         sys.stderr.write(f"perfmodel: internal error: {error!r}; --debug shows where\n")
         return INTERNAL
+
+
+def _interrupted(said: str = "") -> int:
+    """Typer takes most interruptions itself, and leaves a code alone; ``said`` is how a search goes on."""
+    sys.stderr.write(f"perfmodel: interrupted{said}\n")
+    return INTERRUPTED
 
 
 def _usage(error: Exception) -> int:

@@ -10,6 +10,9 @@ import typer
 from perfmodel.cli.options import FormatName, OutputFile, assignments
 from perfmodel.cli.writing import write
 
+NOTHING = 1
+"""Exit code where no point can run."""
+
 
 def compare(
     things: Annotated[list[str], typer.Argument(metavar="WORKLOAD HARDWARE | REPORT...", help="A workload and a machine, or JSON files that predict wrote, or one and profiler traces.")],
@@ -29,7 +32,7 @@ def compare(
 
     `compare WORKLOAD HARDWARE --strategies A,B --devices 2,4,8 --batch-per-device N` predicts every point and names the
     crossovers. `compare A.json B.json …` takes reports that `predict --format json` wrote, differences to the first; where the others are
-    profiler traces, their mean step stands beside the first.
+    profiler traces, their mean step stands beside the first. Exits with 1 where no point can run.
     """
     from perfmodel import api
     from perfmodel.yamltext import scalar
@@ -47,14 +50,14 @@ def compare(
     def number(text: str | None) -> object:
         return None if text is None else scalar(text)
 
-    write(
-        api.compare(
-            workload, hardware, strategies=_words(strategies), devices=[scalar(word) for word in _words(devices)],  # type: ignore[misc]
-            batch=number(batch), batch_per_device=number(batch_per_device), sets=assignments(sets or []), plot=plot,  # type: ignore[arg-type]
-            microbatch=number(microbatch), seq=number(seq), precision=number(precision),
-        ),
-        form, output,
+    report = api.compare(
+        workload, hardware, strategies=_words(strategies), devices=[scalar(word) for word in _words(devices)],  # type: ignore[misc]
+        batch=number(batch), batch_per_device=number(batch_per_device), sets=assignments(sets or []), plot=plot,  # type: ignore[arg-type]
+        microbatch=number(microbatch), seq=number(seq), precision=number(precision),
     )  # fmt: skip
+    write(report, form, output)
+    if not any(point["fits"] for point in report.record["points"]):
+        raise typer.Exit(NOTHING)
 
 
 def _words(text: str) -> list[str]:

@@ -74,6 +74,10 @@ _JOB: dict[str, Any] = {
     "batch": _text("--batch", "N", "Global batch in samples."),
     "seq": _text("--seq", "N", "Sequence length in tokens."),
     "precision": _text("--precision", "NAME", "fp32, tf32, fp16, bf16, fp8 …"),
+    "tokens": _text(
+        "--tokens", "N", "Tokens of the whole training, as 400e9: says how long it takes and what it costs."
+    ),
+    "samples": _text("--samples", "N", "Likewise in samples."),
     "recompute": _text("--recompute", "POLICY", "none, selective or full."),
     "attention": _text("--attention", "KIND", "unfused, flash, flash-2, flash-1 or cudnn."),
     "schedule": _text(

@@ -30,16 +30,30 @@ def write(report: Report, form: Format, output: Path | None) -> None:
 
 def _print(text: str) -> None:
     """To standard output; a reader that leaves early (head) is no failure, nor is a narrow encoding."""
-    import os
+    from perfmodel.errors import InputError, Place, Problem
 
+    if sys.stdout is None:
+        raise InputError([Problem(Place("standard output"), "", "is closed; write to a file with --output")])
+    try:
+        _encoded(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _give_up()
+    except OSError as error:
+        _give_up()
+        raise InputError([Problem(Place("standard output"), "", f"cannot be written: {error.strerror}")]) from error
+
+
+def _encoded(text: str) -> None:
     try:
         sys.stdout.write(text)
     except UnicodeEncodeError:
         encoding = sys.stdout.encoding
         sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
-    except BrokenPipeError:
-        pass
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _give_up() -> None:
+    """What is still buffered goes nowhere, so that the end of the program does not try again."""
+    import os
+
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -132,7 +132,7 @@ class Limit:
         return self.bound / np.maximum(value, TINY) - 1
 
 
-def limits_of(texts: Sequence[str]) -> tuple[Limit, ...]:
+def limits_of(texts: Sequence[str], option: str = "--constrain") -> tuple[Limit, ...]:
     """Bounds that the user wrote, as 'memory.peak<=72 GiB' or 'tp<=8'.
 
     Raises InputError with every one that is none.
@@ -146,7 +146,7 @@ def limits_of(texts: Sequence[str]) -> tuple[Limit, ...]:
         try:
             found.append(_limit(text))
         except ValueError as error:
-            problems.append(Problem(Place("--constrain"), text, str(error)))
+            problems.append(Problem(Place(option), text, str(error)))
     if problems:
         raise InputError(problems)
     return tuple(found)

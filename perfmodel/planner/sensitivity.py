@@ -21,6 +21,7 @@ LEAST = 5e-4
 """Elasticity below which a number is left out."""
 
 Path = tuple[str | int, ...]
+"""Fields and indices on the way to a number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,36 +45,36 @@ def sensitivities(workload: Workload, hardware: Hardware, strategy: Strategy) ->
     """
 
     def slope(path: Path) -> float:
-        times = [predict(workload, _scaled(hardware, path, 1 + change), strategy).step_time for change in (-STEP, STEP)]
+        times = [predict(workload, scaled(hardware, path, 1 + change), strategy).step_time for change in (-STEP, STEP)]
         return float(np.log(times[1] / times[0]) / np.log((1 + STEP) / (1 - STEP)))
 
-    found = (Sensitivity(".".join(map(str, path)), value, slope(path)) for path, value in _numbers(hardware))
+    found = (Sensitivity(".".join(map(str, path)), value, slope(path)) for path, value in numbers(hardware))
     strong = (one for one in found if abs(one.elasticity) >= LEAST)
     return tuple(sorted(strong, key=lambda one: -abs(one.elasticity)))
 
 
-def _numbers(node: Any, path: Path = ()) -> Iterator[tuple[Path, float]]:
+def numbers(node: Any, path: Path = ()) -> Iterator[tuple[Path, float]]:
     """Every number with a fraction, by the path of its fields: counts and words are no matter of per cent."""
     if isinstance(node, float) and node > 0 and path[-1] not in {"error", "points"}:
         yield path, float(node)
     elif isinstance(node, BaseModel):
         for name in type(node).model_fields:
-            yield from _numbers(getattr(node, name), (*path, name))
+            yield from numbers(getattr(node, name), (*path, name))
     elif isinstance(node, dict):
         for key, value in node.items():
-            yield from _numbers(value, (*path, str(key)))
+            yield from numbers(value, (*path, str(key)))
     elif isinstance(node, tuple):
         for index, value in enumerate(node):
-            yield from _numbers(value, (*path, index))
+            yield from numbers(value, (*path, index))
 
 
-def _scaled(node: Any, path: Path, factor: float) -> Any:
+def scaled(node: Any, path: Path, factor: float) -> Any:
     """A copy with one number changed."""
     if not path:
         return node * factor
     head, *rest = path
     if isinstance(node, BaseModel):
-        return node.model_copy(update={str(head): _scaled(getattr(node, str(head)), tuple(rest), factor)})
+        return node.model_copy(update={str(head): scaled(getattr(node, str(head)), tuple(rest), factor)})
     if isinstance(node, dict):
-        return {key: _scaled(value, tuple(rest), factor) if str(key) == head else value for key, value in node.items()}
-    return tuple(_scaled(value, tuple(rest), factor) if index == head else value for index, value in enumerate(node))
+        return {key: scaled(value, tuple(rest), factor) if str(key) == head else value for key, value in node.items()}
+    return tuple(scaled(value, tuple(rest), factor) if index == head else value for index, value in enumerate(node))

@@ -68,7 +68,15 @@ def explain_report(prediction: Prediction, name: str | None = None) -> Report:
         )
         if not rows:
             known = [leaf.name for leaf, _, _ in prediction.terms]
-            raise InputError([Problem(Place("TERM"), name, f"no term of this name{nearest(name, known)}")])
+            raise InputError(
+                [
+                    Problem(
+                        Place("TERM"),
+                        name,
+                        f"no term of this name{nearest(name, known) or '; without a TERM all are shown'}",
+                    )
+                ]
+            )
     records = [_record(prediction, *row) for row in rows]
     sections = tuple(_section(r) for r in records)
     csv_rows = [

@@ -106,5 +106,6 @@ def draw_kept(axes: Any, simulation: Simulation, chunks: int, most: int = 6) -> 
         times, counts = zip(*simulation.in_flight(device), strict=True)
         axes.step(times, [count / chunks for count in counts], where="post", label=f"stage {device}", linewidth=1.2)
     axes.set(ylabel="microbatches\nin flight", ylim=(0, None))
+    axes.locator_params(axis="y", integer=True)
     axes.grid(color="0.92")
     axes.legend(fontsize="small", loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)

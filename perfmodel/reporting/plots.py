@@ -81,6 +81,10 @@ def plot_roofline(prediction: Prediction, path: Path, most: int = 8) -> None:
     plt.close(figure)
 
 
+LEGEND_ROWS = 28
+"""Studies in one column of a legend; more would leave the picture."""
+
+
 def plot_validation(judged: Sequence[Judged], path: Path) -> None:
     """Measured against predicted step time, log-log, one colour for each study, with a band of 10 %.
 
@@ -127,7 +131,8 @@ def plot_validation(judged: Sequence[Judged], path: Path) -> None:
         ylim=ends,
     )
     axes.set_aspect("equal")
-    axes.legend(fontsize="x-small", loc="center left", bbox_to_anchor=(1.0, 0.5))
+    columns = -(-len(axes.get_legend_handles_labels()[0]) // LEGEND_ROWS)
+    axes.legend(fontsize="x-small", loc="center left", bbox_to_anchor=(1.0, 0.5), ncols=max(columns, 1))
     figure.savefig(path, dpi=130)
     plt.close(figure)
 

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from perfmodel.graph.flops import CONVENTIONS
 from perfmodel.reporting.report import Report, Section, flat
-from perfmodel.reporting.text import count, quantity, rate, share
+from perfmodel.reporting.text import count, long_time, quantity, rate, share
 from perfmodel.reporting.variation import variation_record, variation_sections
 from perfmodel.variation.varied import Varied
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from perfmodel.cost.outcome import Run
     from perfmodel.graph.flops import Convention
     from perfmodel.prediction import Prediction
 
@@ -63,6 +64,7 @@ def record(prediction: Prediction) -> dict[str, Any]:
         },
         "bounds": {"lower": lower, "upper": upper},
         "interval": {"low": low, "high": high, "probability": 0.8},
+        **({"training": asdict(p.run)} if p.run else {}),
         "cost_per_step": p.cost,
         "energy_per_step": p.energy,
         "parameters": float(p.graph.parameters),
@@ -152,7 +154,15 @@ def _result(p: Prediction) -> Section:
         rows.append(("cost", f"{quantity(p.cost, 'USD')} per step"))
     if p.energy is not None:
         rows.append(("energy", f"{quantity(p.energy, 'J')} per step, devices only"))
+    if p.run is not None:
+        rows.append(("training", _run(p.run, devices)))
     return Section(f"{p.workload.name} on {p.hardware.name}", ("", ""), tuple(rows))
+
+
+def _run(run: Run, devices: int) -> str:
+    paid = [quantity(value, unit) for value, unit in ((run.cost, "USD"), (run.energy, "J")) if value is not None]
+    hours = f"{count(run.time * devices / 3600)} device hours"
+    return f"{count(run.steps)} steps in {long_time(run.time)} without failures: {', '.join((hours, *paid))}"
 
 
 def _utilisation(p: Prediction, plain: float, by: Callable[[Convention], float]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from perfmodel.units import Number
 
+DAY = 86400.0
 _DECIMAL = (
     (1e18, "E"),
     (1e15, "P"),
@@ -62,6 +63,18 @@ def rate(value: float) -> str:
     ('52.49', '18,063')
     """
     return count(value) if value >= 1e4 else f"{value:.4g}"
+
+
+def long_time(time: float) -> str:
+    """Seconds up to two minutes, then minutes, hours, days.
+
+    >>> long_time(90.0), long_time(5400.0), long_time(36000.0), long_time(864000.0)
+    ('90 s', '90 min', '10 h', '10 days')
+    """
+    for size, unit, most in ((60.0, "min", 7200.0), (3600.0, "h", 2 * DAY)):
+        if 120 <= time < most:
+            return f"{time / size:.4g} {unit}"
+    return quantity(time, "s") if time < 120 else f"{time / DAY:,.4g} days"
 
 
 def _binary(value: float) -> str:

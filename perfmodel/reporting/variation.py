@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from perfmodel.reporting.report import Report, Section
-from perfmodel.reporting.text import count, quantity, share
+from perfmodel.reporting.text import count, long_time, quantity, share
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from perfmodel.variation.simulate import Drawn, Simulation
     from perfmodel.variation.varied import Varied, Waiting
 
-DAY = 86400.0
 SAME = 1e-8
 """Relative difference that is rounding, where nothing varies."""
 
@@ -84,24 +83,24 @@ def _plan(plan: Plan) -> str:
 
 
 def _reliability(r: Reliability) -> Iterator[tuple[str, str]]:
-    yield "failures", f"one in {_long(r.mtbf)}"
+    yield "failures", f"one in {long_time(r.mtbf)}"
     yield "checkpoint", f"{quantity(r.checkpoint_size, 'B')}, stops the training for {quantity(r.write, 's')}"
-    best = "the best by Daly" if r.interval == r.best_interval else f"the best by Daly is {_long(r.best_interval)}"
-    yield "interval", f"{_long(r.interval)} of work between checkpoints ({best})"
-    yield "restart", f"{_long(r.restart)} and half an interval on average are lost to each failure"
+    best = "the best by Daly" if r.interval == r.best_interval else f"the best by Daly is {long_time(r.best_interval)}"
+    yield "interval", f"{long_time(r.interval)} of work between checkpoints ({best})"
+    yield "restart", f"{long_time(r.restart)} and half an interval on average are lost to each failure"
     if r.standing:
         yield "spare nodes", f"{share(r.standing)} of the time too few are left"
     yield "goodput", f"{share(r.goodput)} of the time makes steps that count"
     if r.work is None:
         return
     if r.time is None or r.low is None or r.high is None or r.failures is None or not math.isfinite(r.time):
-        yield "training", f"{_long(r.work)} without failures; with them it never ends"
+        yield "training", f"{long_time(r.work)} without failures; with them it never ends"
         return
     yield (
         "training",
         (
-            f"{_long(r.time)} (80 %: {_long(r.low)} to {_long(r.high)}) with {r.failures:,.0f} failures; "
-            f"{_long(r.work)} without"
+            f"{long_time(r.time)} (80 %: {long_time(r.low)} to {long_time(r.high)}) with {r.failures:,.0f} failures; "
+            f"{long_time(r.work)} without"
         ),
     )
 
@@ -143,15 +142,3 @@ def _cells(stage: Idle) -> tuple[str, ...]:
 
 def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _long(time: float) -> str:
-    """Seconds up to two minutes, then minutes, hours, days.
-
-    >>> _long(90.0), _long(5400.0), _long(36000.0), _long(864000.0)
-    ('90 s', '90 min', '10 h', '10 days')
-    """
-    for size, unit, most in ((60.0, "min", 7200.0), (3600.0, "h", 2 * DAY)):
-        if 120 <= time < most:
-            return f"{time / size:.4g} {unit}"
-    return quantity(time, "s") if time < 120 else f"{time / DAY:,.4g} days"

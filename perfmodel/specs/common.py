@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from perfmodel.origin import Fraction, Integer, Text
+from perfmodel.origin import Fraction, Integer, Text, origin_of
 from perfmodel.yamlfile import Fault, Spec, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+OPTIONS = "command line"
+"""Source of a group that options alone made."""
 Status = Literal["datasheet", "published", "measured", "fitted", "assumed"]
 Precision = Literal["fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "fp4", "int8"]
 
@@ -24,6 +26,8 @@ STORED_BYTES = {precision: max(size, 2.0) for precision, size in ELEMENT_BYTES.i
 WIDE: dict[Precision, Precision] = {"fp8": "bf16", "fp4": "bf16", "int8": "bf16"}
 """In which precision a job with narrow products computes everything else."""
 
+Positive = Annotated[Fraction, Field(gt=0)]
+"""A number above 0."""
 Share = Annotated[Fraction, Field(gt=0, le=1)]
 """A number above 0 and up to 1."""
 Size = Annotated[Integer, Field(gt=0)]
@@ -43,6 +47,15 @@ class Group(Spec):
     """How many measurements a fit used."""
     note: str = ""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _of_options_alone(cls, data: Any) -> Any:
+        """A group that the file has not, and that options made: assumed, with the command line as its source."""
+        given = data.values() if isinstance(data, dict) else ()
+        if given and all(getattr(origin_of(value), "status", "") == "option" for value in given):
+            return {"source": OPTIONS, "status": "assumed"} | data
+        return data
+
 
 class SpecFile(Spec):
     """The head of every file of the library."""
@@ -56,7 +69,7 @@ class SpecFile(Spec):
     def faults(self) -> Iterator[Fault]:
         """Groups that name a source which the file does not list."""
         for path, group in _groups(self, ""):
-            if group.source not in self.sources:
+            if group.source not in {*self.sources, OPTIONS}:
                 hint = nearest(group.source, self.sources) or f"; add it there, beside {', '.join(self.sources)}"
                 yield Fault(f"{path}.source", f"{group.source!r} is no key of 'sources'{hint}", group.source)
 

@@ -6,15 +6,13 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from perfmodel.origin import Fraction, Integer
-from perfmodel.specs.common import Group, Share, Size
+from perfmodel.origin import Integer
+from perfmodel.specs.common import Group, Positive, Share, Size
 from perfmodel.units import Bytes, BytesPerSecond, Seconds
 from perfmodel.yamlfile import Fault
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-Positive = Annotated[Fraction, Field(gt=0)]
 
 
 class Failures(Group):
@@ -39,7 +37,7 @@ class Failures(Group):
     repair: Seconds | None = None
     """Mean time until a failed node is back."""
     steps: Size | None = None
-    """Of the whole training, for its time; or"""
+    """Of the whole training, for its time, where the workload does not state it; or"""
     samples: Positive | None = None
     """so many samples, or"""
     tokens: Positive | None = None

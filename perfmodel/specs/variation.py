@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field
 
 from perfmodel.origin import Fraction, Integer, KeepOrigin
-from perfmodel.specs.common import Group, Share, Size, SpecFile
+from perfmodel.specs.common import Group, Positive, Share, Size, SpecFile
 from perfmodel.specs.failures import Failures, failure_faults
 from perfmodel.yamlfile import Fault, Spec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-Positive = Annotated[Fraction, Field(gt=0)]
 NotNegative = Annotated[Fraction, Field(ge=0)]
 Probability = Annotated[Fraction, Field(ge=0, le=1)]
 Owner = Annotated[Literal["device", "node", "step"], KeepOrigin]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field
 
 from perfmodel.origin import Integer, KeepOrigin
-from perfmodel.specs.common import Group, Precision, Share, Size, SpecFile
+from perfmodel.specs.common import Group, Positive, Precision, Share, Size, SpecFile
 from perfmodel.specs.convnet import Convnet, Layer, convnet_faults
 from perfmodel.specs.custom import Custom, OpSpec, custom_faults
 from perfmodel.specs.experts import Experts, Latent, experts_faults
@@ -30,6 +30,9 @@ __all__ = [
 ]
 
 
+Layers = Annotated[Integer, Field(gt=0, le=100_000)]
+
+
 class Patches(Spec):
     """An image cut into square patches, each one token."""
 
@@ -42,9 +45,9 @@ class Transformer(Group):
     """Blocks of attention and multilayer perceptron: GPT, Llama, BERT, T5, ViT."""
 
     family: Literal["transformer"]
-    layers: Size
+    layers: Layers
     """Blocks; in an encoder-decoder those of the encoder."""
-    decoder_layers: Size | None = None
+    decoder_layers: Layers | None = None
     """Blocks with cross-attention on top of an encoder (T5)."""
     hidden: Size
     ffn_hidden: Size | None = None
@@ -129,6 +132,10 @@ class Training(Group):
     """Tokens of the decoder's side of one sample; default as `sequence`."""
     optimizer: Literal["sgd", "momentum", "adam", "lamb"] = "adam"
     precision: Annotated[Precision, KeepOrigin]
+    tokens: Positive | None = None
+    """Of the whole training, for its time and price; or"""
+    samples: Positive | None = None
+    """so many samples."""
 
 
 class Workload(SpecFile):
@@ -140,12 +147,21 @@ class Workload(SpecFile):
     def faults(self) -> Iterator[Fault]:
         """Also: shapes that contradict themselves."""
         yield from super().faults()
+        yield from self._length_faults()
         if isinstance(self.model, Transformer):
             yield from self._transformer_faults(self.model)
         elif isinstance(self.model, Convnet):
             yield from convnet_faults(self.model, "model")
         else:
             yield from custom_faults(self.model, "model")
+
+    def _length_faults(self) -> Iterator[Fault]:
+        training = self.training
+        if training.tokens is not None and training.samples is not None:
+            message = "stands beside samples; the length of the training is given once"
+            yield Fault("training.tokens", message, training.tokens)
+        elif training.tokens is not None and training.sequence is None:
+            yield Fault("training.tokens", "this model has no tokens; give samples", training.tokens)
 
     def _transformer_faults(self, model: Transformer) -> Iterator[Fault]:
         if model.head_dim is None and model.latent is None and model.hidden % model.heads:

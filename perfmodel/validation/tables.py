@@ -221,6 +221,8 @@ def machine_of(device: str | None) -> str:
     known = machines().devices
     if device in known:
         return known[device]
-    hint = nearest(device or "", known)
+    if not device:
+        raise InputError([Problem(Place("--hardware"), "", "name the machine, or by --device a device of the tables")])
+    hint = nearest(device, known)
     message = f"no hardware file is known for this device{hint}; name one with --hardware"
     raise InputError([Problem(Place("--device"), device or "", message)])

@@ -93,6 +93,9 @@ def _standing(given: Failures, rate: float) -> float:
 
 
 def _work(prediction: Prediction, given: Failures) -> float | None:
+    """By the length that the workload states, or else the file of failures."""
+    if prediction.run is not None:
+        return prediction.run.time
     if given.steps is not None:
         return float(given.steps) * prediction.step_time
     if given.samples is not None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 from perfmodel.cli import main
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 GPT = ["predict", "gpt2-124m", "machine.yaml"]
 RESNET = ["predict", "resnet-50", "machine.yaml"]
@@ -30,6 +29,12 @@ CASES: list[tuple[list[str], list[str]]] = [
     (["show", "nothing-like-this"], [f"nothing-like-this: nothing of this name {NOWHERE}; `perfmodel list` shows all"]),
     (["check", "none.yaml", "machine.yaml"], ["none.yaml: cannot be read: No such file or directory"]),
     (["explain", "gpt2-124m", "machine.yaml", "mlp upp"], ["TERM: mlp upp: no term of this name; did you mean 'mlp up'?"]),
+    (["predict", "GPT2-124M", "Machine.yaml"], [
+        f"GPT2-124M: no workload of this name {NOWHERE}; did you mean 'gpt2-124m'?", "Machine.yaml: cannot be read: No such file or directory",
+    ]),
+    (["explain", "gpt2-124m", "machine.yaml", "zzz"], ["TERM: zzz: no term of this name; without a TERM all are shown"]),
+    (["show"], ["perfmodel: Missing argument 'NAME'; see perfmodel show --help"]),
+    (["calibrate", "ops", "nothing.csv"], ["--hardware: name the machine, or by --device a device of the tables"]),
     # degrees, devices, batch
     ([*GPT, "--devices", "6", "--tp", "4"], ["--devices: 6 is no multiple of tp x pp x cp = 4; nearest that are: 4 and 8"]),
     ([*GPT, "--devices", "8", "--tp", "4", "--dp", "4"], ["--devices: 8 is not tp x pp x cp x dp = 16; leave dp out, or give 16"]),
@@ -78,6 +83,17 @@ CASES: list[tuple[list[str], list[str]]] = [
     ),
     ([*GPT, "--tp", "true"], ["--tp: must be a number, not true"]),
     ([*GPT, "--seq", "2001-99-99"], ["--seq: training.sequence: must be a whole number, not '2001-99-99'"]),
+    ([*GPT, "--precision", "FP16"], ["--precision: must be 'fp64', 'fp32', 'tf32', 'fp16', 'bf16', 'fp8', 'fp4' or 'int8'; did you mean 'fp16'?"]),
+    ([*GPT, "--set", "workload.model.layers=1000000000"], ["--set workload.model.layers: model.layers: must be less than or equal to 100000"]),
+    (
+        [*GPT, "--set", "hardware.network.0.bandwidth=1e-300 B/s", "--set", "hardware.network.0.latency=1e300 s"],
+        [
+            "--set hardware.network.0.latency: network.0.latency: must be at most 1e+30 s",
+            "--set hardware.network.0.bandwidth: network.0.bandwidth: must be at least 1e-30 B/s",
+        ],
+    ),
+    ([*GPT, "--ops", "--losses"], ["--losses: stands beside --ops; give one of them"]),
+    ([*GPT, "--ops", "--losses", "--bubbles"], ["--bubbles: stands beside --ops and --losses; give one of them"]),
     # --set
     ([*GPT, "--set", "hardware.network.0.latency"], ["--set: hardware.network.0.latency: must be path=value"]),
     (
@@ -99,6 +115,9 @@ CASES: list[tuple[list[str], list[str]]] = [
             "--set hardware.network.0.latency: network.0.latency: needs a unit of s, as in '5 us'",
         ],
     ),
+    ([*GPT, "--set", "hardware.host={}"], [
+        f"--set hardware.host: host.{key}: is missing; this key is required" for key in ("source", "status", "name", "devices")
+    ]),
     # how the command line is made
     (["frobnicate"], ["perfmodel: No such command 'frobnicate'; see perfmodel --help"]),
     (["predict"], ["perfmodel: Missing argument 'WORKLOAD'; see perfmodel predict --help"]),
@@ -133,6 +152,65 @@ def test_without_a_command_the_help_is_on_standard_error(capsys: pytest.CaptureF
     assert main([]) == 2
     out, err = capsys.readouterr()
     assert (out, err.splitlines()[0]) == ("", "Usage: perfmodel [OPTIONS] COMMAND [ARGS]...")
+
+
+def test_help_has_a_short_name(capsys: pytest.CaptureFixture[str]) -> None:
+    for command in (["-h"], ["predict", "-h"], ["calibrate", "ops", "-h"]):
+        assert main(command) == 0
+        assert capsys.readouterr().out.startswith("Usage: perfmodel")
+
+
+def test_points_of_which_none_can_run_are_exit_code_1(
+    fixtures: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(fixtures)
+    command = [
+        "compare",
+        "gpt2-124m",
+        "machine.yaml",
+        "--strategies",
+        "data-parallel",
+        "--batch-per-device",
+        "1",
+        "--format",
+        "csv",
+        "--devices",
+    ]
+    assert [main([*command, devices]) for devices in ("100000", "8,100000")] == [1, 0]
+    assert "more than the 128" in capsys.readouterr().out
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
+def test_a_full_disk_behind_standard_output_is_one_line() -> None:
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "perfmodel", "show", "dgx-2"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+    assert (done.returncode, done.stderr) == (2, "standard output: cannot be written: No space left on device\n")
+
+
+def test_a_closed_standard_output_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdout", None)
+    assert main(["show", "dgx-2"]) == 2
+    assert capsys.readouterr().err == "standard output: is closed; write to a file with --output\n"
+
+
+def test_an_interruption_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    from perfmodel import api
+
+    def interrupted(_kind: str | None) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(api, "list_items", interrupted)
+    assert main(["list"]) == 130
+    assert capsys.readouterr().err == "perfmodel: interrupted\n"
 
 
 def test_debug_shows_the_traceback() -> None:
