@@ -226,8 +226,7 @@ def main(arguments: list[str] | None = None) -> int:
         code = app(rest, prog_name="perfmodel", standalone_mode=False)
         return _interrupted() if code == INTERRUPTED else code if isinstance(code, int) else 0
     except StoppedError as error:
-        sys.stderr.write(f"perfmodel: interrupted; {error}\n")
-        return INTERRUPTED
+        return _interrupted(f"; {error}")
     except PerfModelError as error:
         if debug:
             raise
@@ -246,9 +245,9 @@ def main(arguments: list[str] | None = None) -> int:
         return INTERNAL
 
 
-def _interrupted() -> int:
-    """Typer takes most interruptions itself, and leaves a code alone."""
-    sys.stderr.write("perfmodel: interrupted\n")
+def _interrupted(said: str = "") -> int:
+    """Typer takes most interruptions itself, and leaves a code alone; ``said`` is how a search goes on."""
+    sys.stderr.write(f"perfmodel: interrupted{said}\n")
     return INTERRUPTED
 
 
