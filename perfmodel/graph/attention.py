@@ -14,6 +14,11 @@ if TYPE_CHECKING:
     from perfmodel.graph.split import Kernels, Split
 
 
+TOGETHER = 4
+"""Score matrices of one block in Megatron-LM's kernel of scale, mask and softmax, which needs a multiple of them
+(megatron/model/fused_softmax.py, is_kernel_available)."""
+WIDENED = {"forward": (6, 8, 8, 4, 6), "backward": (6, 6, 8, 8, 6)}
+"""Bytes that a 16-bit score adds where that kernel does not apply: to fp32, mask, scale, a softmax twice as wide, back; backward alike."""
 ALIGNMENT = 16
 """Bytes to which the rows of a batched product must be aligned for the matrix units of GPUs.
 
@@ -101,7 +106,15 @@ class Attention:
         scores = self._gemm("attention scores", self.queries, self.keys, self.head_dim)
         context = self._gemm("attention context", self.queries, self._value_dim, self.keys)
         layout = self._output if self.merged else self._query + self._output + self._key_value
-        return (scores, *scale, softmax, *dropout, context, self._copy("attention layout", layout))
+        return (
+            scores,
+            *scale,
+            softmax,
+            *self._widened("forward"),
+            *dropout,
+            context,
+            self._copy("attention layout", layout),
+        )
 
     def backward(self) -> Kernels:
         """Four products, and softmax and dropout backwards; fused kernels recompute the scores.
@@ -118,6 +131,7 @@ class Attention:
             self._gemm("attention value gradient", k, v, q),
             *dropout,
             self._rows("softmax backward", 3),
+            *self._widened("backward"),
             *scale,
             self._gemm("attention query gradient", q, d, k),
             self._gemm("attention key gradient", k, d, q),
@@ -129,6 +143,14 @@ class Attention:
         size = 2 * self.element * self.scores
         mask = Stream("attention mask", size, pace="strided", elements=self.scores)
         return (Stream("attention scale", size), mask)
+
+    def _widened(self, way: str) -> Kernels:
+        """Separate passes in fp32, where the number of score matrices rules out one kernel for scale, mask and softmax."""
+        apart = np.where(np.asarray(self.batch * self.heads) % TOGETHER > 0, 1, 0)
+        if not self.merged or self.element != 2 or not np.any(apart):
+            return ()
+        streams = (Stream(f"attention scores {way} in fp32", size * self.scores) for size in WIDENED[way])
+        return tuple(Repeated(stream, apart) for stream in streams)
 
     def _joined(self) -> Kernels:
         """The gradients of queries, keys and values, laid out by token again and summed for the input."""
