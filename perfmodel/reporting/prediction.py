@@ -114,7 +114,7 @@ def _memory_warnings(p: Prediction) -> Iterator[str]:
         return
     sizes = list(_stages(p))[int(np.argmax(np.broadcast_to(p.footprint.total, int(p.layout.pp))))]
     largest = max(CLASSES, key=lambda name: sizes[name])
-    attack = f"{largest} take the most, {quantity(sizes[largest], 'B')}: {REMEDIES[largest]}"
+    attack = f"most is {largest}, {quantity(sizes[largest], 'B')}: {REMEDIES[largest]}"
     if p.fits:
         yield f"tight: up to {quantity(most, 'B')} with what the allocator keeps, context and collectives; {attack}"
     else:

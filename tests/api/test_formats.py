@@ -181,7 +181,7 @@ class TestOutput:
         assert code == 1
         assert "DOES NOT FIT" in out
         assert re.search(
-            r"^warning: does not fit: [\d.]+ [TG]iB more than a device has; \w+ take the most", out, re.MULTILINE
+            r"^warning: does not fit: [\d.]+ [TG]iB more than tensors find room for; most is \w+", out, re.MULTILINE
         )
         code, out = run("predict", *JOBS["large"], "--format", "json")
         assert (code, json.loads(out)["memory"]["fits"]) == (1, False)
