@@ -31,7 +31,7 @@ class Message:
     group: Group
     under: str = ""
     """The kernel beside which it travels, or `ELSEWHERE`; empty where nothing hides it."""
-    rounds: Count | None = None
-    """Repetitions of that kernel beside which it travels, once each; None travels once, beside all of them."""
     imbalance: Count = 1.0
     """Of an all-to-all: bytes of the rank that sends or receives most, over the mean."""
+    rounds: Count | None = None
+    """Repetitions of that kernel beside which it travels, once each; None travels once, beside all of them."""

@@ -132,7 +132,7 @@ def plot_validation(judged: Sequence[Judged], path: Path) -> None:
     )
     axes.set_aspect("equal")
     columns = -(-len(axes.get_legend_handles_labels()[0]) // LEGEND_ROWS)
-    axes.legend(fontsize="x-small", loc="center left", bbox_to_anchor=(1.0, 0.5), ncols=max(columns, 1))
+    figure.legend(fontsize="x-small", loc="outside right center", ncols=max(columns, 1))
     figure.savefig(path, dpi=130)
     plt.close(figure)
 
