@@ -21,6 +21,9 @@ settings.register_profile("default", deadline=None, derandomize=True, max_exampl
 settings.register_profile("explore", deadline=None, max_examples=1000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
+# Tables are as wide as a terminal, which the tests have none of, in whatever process they run.
+os.environ["COLUMNS"] = "130"
+
 FIXTURES = Path(__file__).parent / "fixtures"
 
 
