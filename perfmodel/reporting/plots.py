@@ -95,7 +95,7 @@ def plot_validation(judged: Sequence[Judged], path: Path) -> None:
     mpl.use("Agg")
     from matplotlib import pyplot as plt
 
-    figure, axes = plt.subplots(figsize=(10, 7), layout="constrained")
+    figure, axes = plt.subplots(figsize=(11, 7), layout="constrained")
     colours = plt.get_cmap("tab20")
     everything: list[float] = []
     for index, one in enumerate(judged):
