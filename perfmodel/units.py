@@ -68,12 +68,13 @@ class Unit:
         ValueError: needs a unit of B, as in '80 GiB'
         """
         match = _TEXT.fullmatch(text) if isinstance(text, str) else None
+        needed = f"a unit of {self.name}, as in {_EXAMPLE.get(self.name, self.name)!r}"
         if not match:
-            raise ValueError(f"needs a unit of {self.name}, as in {_EXAMPLE.get(self.name, self.name)!r}")
+            raise ValueError(f"needs {needed}")
         number, unit, per = match.groups()
         written = f"{unit}/{per}" if per else unit
         if unit not in UNITS or (per and UNITS.get(per, ("", 0))[0] != "s"):
-            raise ValueError(f"{written!r} is no unit{_hint(unit, per)}")
+            raise ValueError(f"{written!r} is no unit{_hint(unit, per) or f'; write {needed}'}")
         base, size = UNITS[unit]
         found = f"{base}/s" if per else base
         if found != self.name:

@@ -88,6 +88,7 @@ def test_reads(unit: str, text: str, value: float) -> None:
         ("B", "5 GB/s/s", "needs a unit of B, as in '80 GiB'"),
         # bits and bytes, rates without a slash
         ("B", "80 Gb", "'Gb' is no unit; write Gbit or GB"),
+        ("B/s", "5 parsec", "'parsec' is no unit; write a unit of B/s, as in '300 GB/s'"),
         ("B/s", "200 Gb/s", "'Gb/s' is no unit; write Gbit/s or GB/s"),
         ("B/s", "200 Gbps", "'Gbps' is no unit; write Gbit/s"),
         ("B/s", "800 kbps", "'kbps' is no unit; write kbit/s"),
@@ -105,8 +106,8 @@ def test_reads(unit: str, text: str, value: float) -> None:
         ("s", "3 sec", "'sec' is no unit; write s"),
         ("USD/s", "3 USD/hr", "'USD/hr' is no unit; write USD/h"),
         ("B/s", "3 gb/sec", "'gb/sec' is no unit; write GB/s"),
-        ("s", "3 parsecs", "'parsecs' is no unit"),
-        ("FLOP/s", "3 TOPS", "'TOPS' is no unit"),
+        ("s", "3 parsecs", "'parsecs' is no unit; write a unit of s, as in '5 us'"),
+        ("FLOP/s", "3 TOPS", "'TOPS' is no unit; write a unit of FLOP/s, as in '312 TFLOP/s'"),
     ],
 )
 def test_refuses_with_the_right_spelling(unit: str, text: object, message: str) -> None:
