@@ -22,7 +22,7 @@ CANONICAL = (
     "pcie-4gpu-100gib", "pcie-4gpu-10gbe", "tpu-v2-pod", "tpu-v3-pod", "tpu-v4-pod", "tpu-v5e-pod", "tpu-v5p-pod",
     "tpu-v6e-pod", "xeon-8180-10gbe", "xeon-8280-25gbe", "xeon-8480-100gbe",
 )  # fmt: skip
-RIDGE = {"gpu": (15.0, 450.0), "tpu": (50.0, 600.0), "cpu": (10.0, 400.0)}
+RIDGE = {"gpu": (15.0, 450.0), "tpu": (50.0, 600.0), "npu": (50.0, 600.0), "cpu": (10.0, 400.0)}
 """Plausible FLOP per byte at which computing starts to bind, by kind of device, at its highest 16-bit or 32-bit peak."""
 
 HALF_BF16 = {"mi100-8gpu-pcie"}
