@@ -47,7 +47,7 @@ CHIPS = {
     ),
     "TU102 GeForce": ("rtx-2080ti-8gpu-pcie", "exxact-2080ti", "pcie-4gpu-100gbe", "pcie-4gpu-100gib", "pcie-4gpu-10gbe"),
     "TU102 Quadro": ("quadro-rtx-8000-8gpu-pcie", "quadro-rtx-8000-8gpu-nvlink"),
-    "GA100": ("dgx-a100-40gb", "dgx-a100-80gb", "a100-pcie-40gb", "a100-pcie-80gb", "jean-zay-a100", "aws-p4d-24xlarge", "aws-p4de-24xlarge", "a800-node"),
+    "GA100": ("dgx-a100-40gb", "dgx-a100-80gb", "a100-pcie-40gb", "a100-pcie-80gb", "jean-zay-a100", "aws-p4d-24xlarge", "aws-p4de-24xlarge", "a800-8gpu"),
     "GA102 GeForce": ("rtx-3090-8gpu-pcie", "rtx-3080-2gpu-pcie"),
     "GA104 GeForce": ("rtx-3070-2gpu-pcie",),
     "GA102 RTX": ("rtx-a6000-8gpu-pcie", "rtx-a5000-2gpu-nvlink"),
@@ -57,7 +57,7 @@ CHIPS = {
     "AD104 L4": ("l4-8gpu-pcie",),
     "GH100": (
         "dgx-h100", "dgx-h200", "h100-pcie", "h200-4gpu", "grand-teton-h100-96gb", "aws-p5-48xlarge", "aws-p5en-48xlarge",
-        "azure-nd-h100-v5", "gcp-a3-high", "gcp-a3-mega", "h800-node", "gh200-96gb", "gh200-nvl2", "gh200-nvl32", "alps-gh200",
+        "azure-nd-h100-v5", "gcp-a3-high", "gcp-a3-mega", "h800-8gpu", "gh200-96gb", "gh200-nvl2", "gh200-nvl32", "alps-gh200",
     ),
     "GB100": ("dgx-b200", "aws-p6-b200-48xlarge"),
     "Vega 20": ("radeon-pro-vii-2gpu-pcie",),

@@ -53,7 +53,7 @@ def test_the_example_of_the_guide_is_the_file_that_its_commands_read(fixtures: P
     assert shown[1] == (fixtures / "own-machine.yaml").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(("cut", "whole"), [("h800-node", "dgx-h100"), ("a800-node", "dgx-a100-80gb")])
+@pytest.mark.parametrize(("cut", "whole"), [("h800-8gpu", "dgx-h100"), ("a800-8gpu", "dgx-a100-80gb")])
 def test_a_cut_link_slows_messages_and_nothing_else(cut: str, whole: str) -> None:
     fewer, all_links = (machine(name).network[0] for name in (cut, whole))
     assert fewer.bandwidth == pytest.approx(200e9)
@@ -156,8 +156,8 @@ def test_a_host_holds_whole_devices_of_the_inner_tiers(name: str) -> None:
         ("aws-trn1-32xlarge", 16, "bf16", 190e12, 32, 820e9),
         ("aws-trn2-48xlarge", 16, "fp8", 1299e12, 96, 2900e9),
         ("gaudi2-node", 8, "bf16", 432e12, 96, 2460e9),
-        ("h20-node", 8, "bf16", 148e12, 96, 4000e9),
-        ("h800-node", 8, "bf16", 989e12, 80, 3360e9),
+        ("h20-8gpu", 8, "bf16", 148e12, 96, 4000e9),
+        ("h800-8gpu", 8, "bf16", 989e12, 80, 3360e9),
         ("gh200-nvl2", 2, "bf16", 989e12, 144, 4900e9),
         ("aws-g5-48xlarge", 8, "bf16", 70e12, 24, 600.2e9),
         ("rtx-5090-8gpu-pcie", 8, "fp16", 209.5e12, 32, 1792e9),
