@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perfmodel import prediction as chain
+from perfmodel import chain
 from perfmodel.cost.capacity import footprint
 from perfmodel.parallel import divide
 from perfmodel.parallel.cut import TURNING, Cut

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perfmodel import prediction as chain
+from perfmodel import chain
 from perfmodel.cost.capacity import Moments, passing, standing
 from perfmodel.cost.holdings import holdings
 from perfmodel.parallel import Layout
