@@ -12,7 +12,6 @@ import numpy as np
 
 from perfmodel.cost.compute import Processor
 from perfmodel.cost.holdings import fullest
-from perfmodel.cost.passes import Passes
 from perfmodel.graph import expand
 from perfmodel.parallel import Group, Message, divide
 from perfmodel.parallel.sharded_state import state_of
@@ -21,6 +20,7 @@ from perfmodel.sync import Replicas, Synchronisation, synchronise
 from perfmodel.timeline import Part, Repeat, Serial, duration
 
 if TYPE_CHECKING:
+    from perfmodel.cost.passes import Passes
     from perfmodel.graph import Graph
     from perfmodel.parallel import Layout, LocalBlock, Share
     from perfmodel.parallel.sharded_state import State
@@ -54,17 +54,16 @@ def processor_of(workload: Workload, hardware: Hardware, strategy: Strategy) -> 
     return Processor(hardware.device, workload.training.precision, strategy.attention)
 
 
-def stage_of(work: Work, processor: Processor, hardware: Hardware, strategy: Strategy, layout: Layout) -> Stage:
+def stage_of(work: Work, passes: Passes, layout: Layout) -> Stage:
     """The passes of one microbatch, priced."""
-    share = work.share
-    passes = Passes(processor, hardware.network, strategy, work.state)
+    share, strategy = work.share, passes.strategy
     forward, backward = passes.forward(share.body), passes.backward(share.body)
     return Stage(
         body_forward=forward,
         body_backward=backward,
         prologue=_both(passes, share.prologue),
         epilogue=_both(passes, share.epilogue),
-        sends=(_sends(share, layout, passes, strategy),),
+        sends=(_sends(share, layout, passes),),
         slack=layout.cut.spare / share.layers * (duration(forward) + duration(backward)),
         asynchronous=float(strategy.pipeline_overlap == "chunks"),
     )
@@ -87,9 +86,9 @@ def _both(passes: Passes, blocks: tuple[LocalBlock, ...]) -> Part:
     return Serial("both", (passes.forward(blocks), passes.backward(blocks, recompute=False)))
 
 
-def _sends(share: Share, layout: Layout, passes: Passes, strategy: Strategy) -> Part:
+def _sends(share: Share, layout: Layout, passes: Passes) -> Part:
     """Activations forward and gradients backward, once for each chunk of the stage."""
-    scattered = strategy.scatter_gather and not strategy.sequence_parallel
+    scattered = passes.strategy.scatter_gather and not passes.strategy.sequence_parallel
     split = layout.tp if scattered else 1
     send = passes.message(Message("pipeline send", "send", share.boundary / split, layout.pipeline))
     together = Group(np.where(np.asarray(layout.pp) > 1, split, 1), layout.tensor.stride, job=layout.devices)

@@ -14,6 +14,7 @@ from perfmodel.cost.demand import Range, device, reserved, room
 from perfmodel.cost.interval import interval
 from perfmodel.cost.losses import ladder
 from perfmodel.cost.outcome import Run, energy, run_of, step_cost
+from perfmodel.cost.passes import Passes
 from perfmodel.graph.flops import Convention, model_flops, recomputed_flops
 from perfmodel.parallel import Layout, arrange
 from perfmodel.schedule import SCHEDULES, Stage
@@ -250,7 +251,7 @@ def predict_layout(workload: Workload, hardware: Hardware, strategy: Strategy, l
     """The prediction of degrees that are known to be allowed; each may be a column with one row per candidate."""
     work = work_of(workload, strategy, layout)
     processor = processor_of(workload, hardware, strategy)
-    stage = stage_of(work, processor, hardware, strategy, layout)
+    stage = stage_of(work, Passes(processor, hardware.network, strategy, work.state), layout)
     sync = sync_of(work, hardware, strategy, layout)
     tree = tree_of(stage, sync, strategy, layout, processor)
     return Prediction(workload, hardware, strategy, layout, work.graph, work.share, work.state, stage, sync, tree)

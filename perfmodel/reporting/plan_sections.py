@@ -97,7 +97,9 @@ def _unequal(plan: Plan) -> Iterator[Section]:
 def _title(plan: Plan) -> str:
     question = plan.outcomes[0].question
     what = f"Best plans for {question.workload.name}, a batch of {count(question.workload.training.batch)}"
-    return what if len(plan.outcomes) > 1 else f"{what}, on {count(question.devices)} devices of {question.hardware.name}"
+    return (
+        what if len(plan.outcomes) > 1 else f"{what}, on {count(question.devices)} devices of {question.hardware.name}"
+    )
 
 
 def _front(plan: Plan) -> Section:
