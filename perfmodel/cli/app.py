@@ -161,7 +161,7 @@ def show(
 
 @app.command()
 def check(
-    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="YAML files.")],
+    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="YAML files or library names.")],
     form: FormatName = "table", output: OutputFile = None,
 ) -> None:  # fmt: skip
     """Lint YAML files: every fault with file, line, column and remedy."""

@@ -27,6 +27,7 @@ CASES: list[tuple[list[str], list[str]]] = [
     ),
     (["predict", "gpt2-124m", "gpt2-124m"], [f"gpt2-124m: no hardware of this name {NOWHERE}, but a workload"]),
     (["show", "nothing-like-this"], [f"nothing-like-this: nothing of this name {NOWHERE}; `perfmodel list` shows all"]),
+    (["check", "gpt3-17", "machine.yaml"], [f"gpt3-17: nothing of this name {NOWHERE}; did you mean 'gpt3-175b'?"]),
     (["check", "none.yaml", "machine.yaml"], ["none.yaml: cannot be read: No such file or directory"]),
     (["explain", "gpt2-124m", "machine.yaml", "mlp upp"], ["TERM: mlp upp: no term of this name; did you mean 'mlp up'?"]),
     (["predict", "GPT2-124M", "Machine.yaml"], [
