@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perfmodel.errors import InputError, Problem
@@ -12,6 +11,7 @@ from perfmodel.reporting.items import check_report, list_report, show_report
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from perfmodel.reporting.report import Report
 

@@ -20,6 +20,8 @@ T = TypeVar("T")
 
 MOST_DEVICES, MOST_COUNTS = 10**7, 1000
 """Devices of a job, and numbers of them in one request, beyond which a slip of the pen is likelier than the question."""
+MOST_PLANS = 1000
+"""That are shown: each is predicted in full and played."""
 
 
 def device_counts(asked: int | str | Sequence[int]) -> tuple[int, ...]:
@@ -113,6 +115,9 @@ def require_count(top: object) -> int:
     """How many plans to show; raises InputError for what is no number of them."""
     if not isinstance(top, int) or isinstance(top, bool) or top < 1:
         raise InputError([Problem(Place("--top"), "", f"must be a whole number above 0, not {top!r}")])
+    if top > MOST_PLANS:
+        message = f"shows at most {MOST_PLANS:,} plans; --all-rows FILE writes every candidate"
+        raise InputError([Problem(Place("--top"), "", message)])
     return top
 
 

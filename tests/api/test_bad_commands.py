@@ -181,6 +181,28 @@ def test_points_of_which_none_can_run_are_exit_code_1(
     assert "more than the 128" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    "words",
+    [["predict", "--plot"], ["plan", "--devices", "2", "--batch", "2", "--all-rows"],
+     ["plan", "--devices", "2", "--batch", "2", "--resume"]],
+    ids=lambda words: words[-1],
+)  # fmt: skip
+def test_a_file_that_cannot_be_written_is_one_line(
+    words: list[str],
+    tmp_path: Path,
+    fixtures: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(fixtures)
+    wanted = tmp_path / ("none/rows.csv" if words[-1] == "--all-rows" else "none/a.png")
+    command, *options = words
+    assert main([command, "gpt2-124m", "machine.yaml", *options, str(wanted)]) == 2
+    out, err = capsys.readouterr()
+    assert (out, len(err.splitlines())) == ("", 1)
+    assert str(wanted) in err or "there is no folder" in err
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
 def test_a_full_disk_behind_standard_output_is_one_line() -> None:
     with Path("/dev/full").open("w", encoding="utf-8") as full:

@@ -145,6 +145,7 @@ class TestSeveral:
     ("words", "lines"),
     [
         (["--devices", "8x"], [f"--devices: '8x' {RANGE}"]),
+        (["--devices", "8", "--top", "1001"], ["--top: shows at most 1,000 plans; --all-rows FILE writes every candidate"]),
         (["--devices", "64..8"], ["--devices: '64..8' goes down; write the smaller number first"]),
         (["--devices", "1000000000000"], ["--devices: '1000000000000' is more than 10,000,000 devices"]),
         (["--devices", "1..999999999:1"], ["--devices: '1..999999999:1' is more than 10,000,000 devices"]),
