@@ -31,6 +31,7 @@ def plan_report(plan: Plan) -> Report:
         "schema": SCHEMA, "objective": plan.objective, "evaluated": plan.evaluated, "feasible": plan.feasible,
         "elapsed": plan.elapsed, "ties": plan.ties, "lead_error": LEAD_ERROR,
         "plans": [_finalist(each) for each in plan.finalists], "differences": plan.differences, "pareto": [_point(row) for row in plan.front],
+        "unequal": [_finalist(each) for each in plan.rescued],
         "rejected": [_rejected(each) for each in plan.rejected],
         "refused": [
             {"devices": o.question.devices, "hardware": str(o.question.hardware.name), "path": r.path, "layouts": r.layouts, "example": r.example}

@@ -29,6 +29,8 @@ def plan_notes(plan: Plan) -> Iterator[str]:
         assumed = [path for path, group in plan.plans[0].hardware.groups() if group.status == "assumed"]
         if assumed:
             yield f"warning: groups of the hardware file that are assumed: {', '.join(assumed)}"
+    elif plan.rescued:
+        yield "With equal stages nothing keeps all bounds."
     elif plan.rejected:
         yield f"To mend it: {_mend(plan)}"
     elif plan.outcomes:

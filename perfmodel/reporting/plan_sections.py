@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from perfmodel.planner.limits import OBJECTIVES
-from perfmodel.planner.plan import Plan, Rejected, cost, objective_of
+from perfmodel.planner.plan import Plan, cost, objective_of
 from perfmodel.reporting.layout_text import choices_text, layout_text
 from perfmodel.reporting.report import Section
 from perfmodel.reporting.text import count, quantity, share
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from perfmodel.planner.finalists import Finalist
     from perfmodel.planner.search import Question, Row
+    from perfmodel.prediction import Prediction
     from perfmodel.specs import Strategy
 
 SHOWN = 10
@@ -31,7 +32,9 @@ def plan_sections(plan: Plan) -> Iterator[Section]:
         yield from _unequal(plan)
         yield _front(plan)
         yield _hangs_on(plan)
-    if plan.rejected and not plan.rows:
+    if plan.rescued:
+        yield _rescued(plan)
+    elif plan.rejected and not plan.rows:
         yield _nearest(plan)
     refused = [(o, r) for o in plan.outcomes for r in o.refused]
     if refused and not plan.evaluated:
@@ -51,11 +54,11 @@ def _words(plan: Plan, question: Question, strategy: Strategy) -> dict[str, str]
 def _filled(title: str, rows: Sequence[dict[str, str]], tail: str = "") -> Section:
     """A table without the columns that no row fills; rows are texts by the name of their column."""
     used = [name for name in rows[0] if any(row[name] for row in rows)]
-    words = {"devices", "layout", "choices", "breaks"}
+    words = {"devices", "layout", "choices", "layers", "breaks"}
     return Section(
         title, tuple(used), tuple(tuple(row[name] for name in used) for row in rows),
         frozenset(at for at, name in enumerate(used) if name not in words),
-        frozenset(at for at, name in enumerate(used) if name in {"devices", "layout"}), tail=tail,
+        frozenset(at for at, name in enumerate(used) if name in {"devices", "layout", "layers"}), tail=tail,
     )  # fmt: skip
 
 
@@ -92,6 +95,17 @@ def _unequal(plan: Plan) -> Iterator[Section]:
     tail = "Layers of each chunk along the model, for --set strategy.stage_layers=…; simulated pass by pass, as equal stages above."
     if rows:
         yield Section("Faster with unequal stages", header, rows, frozenset({0, 3, 4, 5}), frozenset({1, 2}), tail=tail)
+
+
+def _rescued(plan: Plan) -> Section:
+    """Plans that fit with other layers on each stage alone."""
+    rows = [
+        {"devices": _where(plan, _question(plan, one.prediction)), "layout": layout_text(one.prediction.strategy),
+         "layers": str(one.prediction.strategy.stage_layers), "step time": quantity(one.seconds, "s"), "memory": quantity(one.prediction.memory_peak, "B")}
+        for one in plan.rescued
+    ]  # fmt: skip
+    tail = "Layers of each chunk along the model, for --set strategy.stage_layers=…; with equal stages the fullest has no room."
+    return _filled("These fit with unequal stages alone", rows, tail)
 
 
 def _title(plan: Plan) -> str:
@@ -133,18 +147,18 @@ def _hangs_on(plan: Plan) -> Section:
 
 def _nearest(plan: Plan) -> Section:
     rows = [
-        {**_words(plan, _question(plan, one), one.prediction.strategy),
+        {**_words(plan, _question(plan, one.prediction), one.prediction.strategy),
          "step time": quantity(one.prediction.step_time, "s"), "breaks": "; ".join(map(_broken_text, one.broken))}
         for one in plan.rejected
     ]  # fmt: skip
     return _filled("Nothing keeps all bounds; the nearest plans", rows)
 
 
-def _question(plan: Plan, one: Rejected) -> Question:
+def _question(plan: Plan, made: Prediction) -> Question:
     return next(
         o.question
         for o in plan.outcomes
-        if o.question.hardware is one.prediction.hardware and o.question.devices == int(one.prediction.devices)
+        if o.question.hardware is made.hardware and o.question.devices == int(made.devices)
     )
 
 

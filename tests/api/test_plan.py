@@ -45,7 +45,7 @@ class TestJson:
 
     def test_keys(self, record: dict[str, Any]) -> None:
         assert record.keys() == {"schema", "objective", "evaluated", "feasible", "elapsed", "ties", "lead_error", "plans",
-                                 "differences", "pareto", "rejected", "refused", "sensitivities"}  # fmt: skip
+                                 "differences", "pareto", "unequal", "rejected", "refused", "sensitivities"}  # fmt: skip
         assert record["pareto"][0].keys() == {"hardware", "devices", "strategy", "step_time", "memory", "cost_per_step"}
 
     def test_plans_are_predictions(self, record: dict[str, Any]) -> None:
