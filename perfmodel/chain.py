@@ -75,8 +75,8 @@ def sync_of(work: Work, hardware: Hardware, strategy: Strategy, layout: Layout) 
     counts = fullest(share, layout, strategy)
     return synchronise(
         Replicas(
-            tied=share.trained.tied, units=share.layers, state=work.state, layout=layout, hardware=hardware,
-            strategy=strategy, **counts,
+            tied=share.trained.tied, units=share.layers, products=share.products, state=work.state, layout=layout,
+            hardware=hardware, strategy=strategy, **counts,
         )
     )  # fmt: skip
 
