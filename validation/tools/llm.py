@@ -16,6 +16,7 @@ from validation.tools.cases import Case, Skipped, UnknownMachine, machine
 from validation.tools.corrections import CORRECTIONS, MEMORY
 from validation.tools.experts import is_mixture, mixture_workload, routing_overrides, small_mixture
 from validation.tools.fabric import fabric_overrides
+from validation.tools.flags import flags, layout
 from validation.tools.shapes import Shape, named
 
 if TYPE_CHECKING:
@@ -83,9 +84,13 @@ NOTED: tuple[tuple[str, dict[str, Value]], ...] = (
     (r"overlap-grad-reduce", {"strategy.gradient_overlap": "backward"}),
     (r"async ?TP", {"strategy.tensor_overlap": "backward"}),
     (r"(?<!un)tied embeddings(?!\?)", {"workload.model.tied": True}),
+    (r"\buntied embeddings", {"workload.model.tied": False}),
+    (r"hidden-dropout=0", {"workload.model.dropout": False}),
     (r"cross_entropy_loss_fusion", {"strategy.allocation.logit_copies": 2}),
+    (r"defer-embedding-wgrad-compute=True; wgrad-deferral-limit=2", {"strategy.allocation.logit_copies": 2}),
 )
-"""What notes say of a run beyond its columns."""
+"""What notes say of a run beyond its columns; deferred weight gradients of the head keep those of the logits of two microbatches in
+16 bits (megatron/core/tensor_parallel/layers.py), a copy and a half each."""
 
 MODELS: tuple[tuple[str, dict[str, Value]], ...] = ((r"llm-foundry", {"workload.model.dropout": False}),)
 """What a framework does to the models that it trains."""
@@ -188,11 +193,18 @@ def rows(raw: Iterator[dict[str, str]]) -> Iterator[Case | Skipped]:
     for line in lines:
         count[line.study] += 1
         stem = f"{line.study}-{count[line.study]:03d}"
-        line = Line({**line.cells, **CORRECTIONS.get(stem, ({}, ""))[0]})  # noqa: PLW2901 - the row as its source has it
+        line = _told_in_full(line, stem)  # noqa: PLW2901 - the row as its source has it
         try:
             yield from _cases(line, stem, common[line.study])
         except (Unusable, UnknownMachine) as reason:
             yield Skipped(stem, str(reason))
+
+
+def _told_in_full(line: Line, stem: str) -> Line:
+    """The row with what its table leaves out or says otherwise."""
+    said = flags(line.text("notes"))
+    notes = {"notes": f"{line.text('notes')}; {said}"} if said else {}
+    return Line({**line.cells, **notes, **CORRECTIONS.get(stem, ({}, ""))[0]})
 
 
 def _common_notes(lines: list[Line]) -> dict[str, set[str]]:
@@ -278,6 +290,8 @@ def _local(line: Line) -> str:
 
 def _chunks(line: Line) -> int | None:
     """Model chunks of a stage; what recipes say of them means nothing without a pipeline."""
+    if drawn := layout(line.text("notes")):
+        return len(drawn) // (line.whole("pp") or 1)
     return line.whole("vpp") if (line.whole("pp") or 1) > 1 or line.whole("vpp") == 1 else None
 
 
@@ -346,7 +360,8 @@ def _model_facts(line: Line) -> dict[str, Value]:
 
 def _vocabulary(line: Line, assumed: list[str]) -> int:
     """As printed; Megatron-LM pads it to 128 rows on each tensor rank, GPT-2's where none is printed."""
-    vocabulary = line.whole("vocab")
+    flag = line.notes(r"tokenizer-type=NullTokenizer; vocab-size=(\d+)")
+    vocabulary = int(flag.group(1)) if flag else line.whole("vocab")
     if not vocabulary:
         if not line.is_megatron:
             raise Unusable("vocabulary not stated")
@@ -402,8 +417,15 @@ def _strategy_overrides(line: Line) -> dict[str, Value]:
 
 
 def _uneven(line: Line) -> dict[str, Value]:
-    """Layers that do not divide by the chunks: recipes count embedding and head as layers, those of DeepSeek cut the end short."""
+    """Layers of stages that are told or drawn, or that do not divide by the chunks: recipes count embedding and head as layers, those of DeepSeek cut the end short."""
+    if drawn := layout(line.text("notes")):
+        return {"strategy.stage_layers": "-".join(map(str, drawn))}
     layers, chunks = line.whole("layers") or 0, (line.whole("pp") or 1) * (line.whole("vpp") or 1)
+    ends = line.notes(r"first-pipeline-num-layers=(\d+); decoder-last-pipeline-num-layers=(\d+)")
+    if ends:
+        first, last, between = int(ends.group(1)), int(ends.group(2)), chunks - 2
+        each = (layers - first - last) // between
+        return {"strategy.stage_layers": "-".join(map(str, (first, *[each] * between, last)))}
     if ("nemo" not in line.strategy and "megatron-core" not in line.strategy) or layers % chunks == 0:
         return {}
     last = line.text("family") == "deepseek" and -(-layers // chunks) >= DEEP
@@ -426,6 +448,8 @@ def _shard_group(line: Line, zero: int | None) -> int | None:
     if not zero:
         return None
     each, dp = line.whole("devices_per_node"), line.whole("dp")
+    if instances := line.notes(r"num-distributed-optimizer-instances=(\d+)"):
+        return (dp or 1) // int(instances.group(1))
     printed = re.search(r"ici_fsdp(?:_parallelism)?=(\d+)", line.text("fsdp")) or line.notes(r"FSDP=(\d+) x DP")
     if line.notes(r"\bHSDP\b(?! replicate=1)") or "in node" in line.text("zero_stage"):
         group = each
