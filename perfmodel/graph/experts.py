@@ -34,7 +34,7 @@ class Experts:
     """Experts that each token goes to."""
     bias: bool = False
     load: Count = 1.0
-    """Tokens, or slots for them, of the busiest device over the mean; what is kept in memory is the mean."""
+    """Tokens, or slots for them, of the busiest device over the mean."""
     sorts: Count = 1
     """Times that tokens are put in order before the products: again where they come from other devices."""
     imbalance: Count = 1.0
@@ -61,8 +61,12 @@ class Experts:
 
     @property
     def saved(self) -> Bytes:
-        """Inputs of the products and of the activation."""
-        return self.tokens * (self.hidden + (2 + self.gated) * self.inner) * self.element
+        """Inputs of the products and of the activation; of one without gate also what it gives before tokens are weighted.
+
+        Gated activations are weighted in the kernel that makes them (Megatron-Core, transformer/moe/experts.py,
+        `bias_act_func`), others by a product of their own, which keeps its inputs.
+        """
+        return self._computed * (self.hidden + 3 * self.inner) * self.element
 
     def launches(self, *, backward: bool) -> Count:
         """Kernels beyond those below, where each expert has products of its own: gradients are two of each forward one."""
