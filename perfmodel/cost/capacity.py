@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfmodel.cost.holdings import Holdings, holdings
-from perfmodel.cost.in_flight import IN_FLIGHT, weight_versions
+from perfmodel.cost.in_flight import IN_FLIGHT, layers_in_flight, weight_versions
 from perfmodel.formulas.memory import gathered_weights, sharded
 from perfmodel.parallel.expert import ExpertGroups
 
@@ -163,9 +163,9 @@ def footprint(share: Share, state: State, layout: Layout, strategy: Strategy, st
 def passing(held: Holdings, layout: Layout, strategy: Strategy, stage: Count) -> Passing:
     """Activations by the microbatches in flight, and what one layer or the loss adds."""
     flights = IN_FLIGHT[strategy.schedule](stage, layout.pp, layout.vpp, layout.microbatches)
-    none = np.zeros_like(flights)
+    body, none = layers_in_flight(strategy.schedule, layout, stage), np.zeros_like(flights)
     return Passing(
-        activations=flights * (held.kept + held.entering), recomputed=held.recomputed + none,
+        activations=body * held.kept + flights * held.entering, recomputed=held.recomputed + none,
         backward=held.backward + none, output=held.head + none,
     )  # fmt: skip
 

@@ -111,6 +111,10 @@ RECIPES: tuple[tuple[str, str], ...] = (
 """What recipes keep, by framework and model, where a table does not print it: maxtext/configure.sh at v24.11.1 and v25.02,
 paxml/paxml_mod_configs.py at v24.11.1, of https://github.com/NVIDIA/dgxc-benchmarking."""
 
+UNPROFILED = r"Pax .*H100|MaxText \(JAX/XLA\) H100"
+"""JAX on GPUs whose recipe gives XLA's scheduler no profile of the program: paxml/configure.sh at v24.11.1 of dgxc-benchmarking, and
+MaxText's configs/a3; maxtext/configure.sh of dgxc-benchmarking profiles first."""
+
 SHARDING_NODES = {r"Pax .*\b5b": 1, r"Pax .*\b175b": 16}
 """Over how many nodes Pax spreads FSDP, the second of DCN_MESH_SHAPE (paxml/configure.sh)."""
 
@@ -175,8 +179,10 @@ class Line:
 
     @property
     def strategy(self) -> str:
-        """Its preset; experts of NeMo are launched one by one where no CUDA graph is named."""
+        """Its preset; experts of NeMo are launched one by one where no CUDA graph is named, and JAX's depends on its scheduler."""
         preset = strategy(self.framework, self.text("date"))
+        if preset == "maxtext-fsdp" and re.search(UNPROFILED, f"{self.framework} {self.text('hardware')}"):
+            return "jax-gpu"
         return "nemo-eager" if preset == "nemo" and is_mixture(self) and not self.notes("cuda graph") else preset
 
     @property
@@ -310,6 +316,8 @@ def _refuse(line: Line) -> None:
         raise Unusable(_why_unusable(line))
     if line.notes(OFFLOADED) or "offload" in line.text("recompute"):
         raise Unusable("activations or states are offloaded to the host, which the model has not")
+    if line.notes(r"test case \S*distill"):
+        raise Unusable("distils from a second model, whose shape is not stated")
     schedule = line.notes(r"schedule (ZB\S*|V-\S+|zbv\S*|DualPipe\S*)")
     if schedule:
         raise Unusable(f"pipeline schedule {schedule.group(1)} is none that the model has")
@@ -411,6 +419,8 @@ def _strategy_overrides(line: Line) -> dict[str, Value]:
     if modules and modules != "full":
         found["strategy.recompute_modules"] = modules
     found |= _uneven(line)
+    if line.strategy == "jax-gpu" and "MaxText" in line.framework:
+        found["strategy.gradient_precision"] = "fp32"  # grad_dtype of base.yml; Pax's flags simplify conversions
     if re.search("fp32 grad accumulation", line.text("precision")):
         found["strategy.gradient_precision"] = "fp32"
     return found
