@@ -183,13 +183,14 @@ def standing(held: Holdings, state: State, layout: Layout, strategy: Strategy, s
     cast = spread.parameters != "N" and habits.narrow_weights == "gathered" and state.is_mixed
     replicas = np.asarray(layout.dp * layout.cp) > 1
     copies = habits.buckets == "copies" and spread.gradients == "N"
+    whole = habits.unsharded_gradients | (habits.whole_in_pipelines & (np.asarray(layout.pp) > 1))
     return Standing(
         weights=over_ranks(0.0 if cast else versions * state.weight, spread.parameters),
-        gradients=over_ranks(state.gradient, "N" if habits.unsharded_gradients else spread.gradients),
+        gradients=np.where(whole, over_ranks(state.gradient, "N"), over_ranks(state.gradient, spread.gradients)),
         optimizer=over_ranks(state.optimizer, spread.optimizer),
         buckets=habits.bucket_size + over_ranks(state.weight * copies, "N") * replicas,
         workspace=habits.workspace + 0.0 * np.asarray(stage),
-        gathered=_gathered(held, state, _is_spread(layout, spread.parameters)),
+        gathered=_gathered(held, state, layout, strategy),
         unreduced=_unreduced(held, state, layout, strategy),
         update=Moments(0.0, 0.0, over_ranks(float(habits.update), spread.optimizer)),
     )  # fmt: skip
@@ -201,14 +202,18 @@ def _is_spread(layout: Layout, scope: Scope) -> Count:
     return several
 
 
-def _gathered(held: Holdings, state: State, sharded_weights: Count) -> Moments:
-    """The unit of embedding and head from forward to backward, and layers one ahead."""
+def _gathered(held: Holdings, state: State, layout: Layout, strategy: Strategy) -> Moments:
+    """The unit of embedding and head from forward to backward, and layers one ahead; or the whole stage, in pipelines."""
     none = 0.0 * held.unit
+    spread = _is_spread(layout, strategy.sharding.parameters)
+    whole = strategy.allocates.whole_in_pipelines & (np.asarray(layout.pp) > 1)
     loss, layer = (
-        np.where(sharded_weights, gathered_weights(layer=unit, ends=held.ends, element=state.weight), 0.0)
+        np.where(
+            whole, held.parameters * state.weight, gathered_weights(layer=unit, ends=held.ends, element=state.weight)
+        )
         for unit in (none, held.unit)
     )
-    return Moments(loss, layer, none)
+    return Moments(np.where(spread, loss, 0.0), np.where(spread, layer, 0.0), none)
 
 
 def _unreduced(held: Holdings, state: State, layout: Layout, strategy: Strategy) -> Moments:

@@ -454,7 +454,9 @@ def _by_cost(line: Line) -> dict[str, Value]:
     layers, stages, hidden = (line.whole(name) or 1 for name in ("layers", "pp", "hidden"))
     one = hidden * (4 * hidden + 3 * (line.whole("ffn_hidden") or 0))
     all_blocks = layers * one + hidden * (line.whole("vocab") or 0)
-    before = [bisect(range(layers), rank * all_blocks / stages, key=lambda at: (at + 1) * one) for rank in range(1, stages)]
+    before = [
+        bisect(range(layers), rank * all_blocks / stages, key=lambda at: (at + 1) * one) for rank in range(1, stages)
+    ]
     ends = [0, *(min(at + 1, layers) for at in before), layers]
     sizes = [end - start for start, end in pairwise(ends)]
     return {} if len(set(sizes)) == 1 else {"strategy.stage_layers": "-".join(map(str, sizes))}
