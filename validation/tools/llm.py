@@ -7,10 +7,8 @@ row's notes say beyond that, in its overrides. A row that the model cannot expre
 from __future__ import annotations
 
 import re
-from bisect import bisect
 from collections import Counter
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from perfmodel.library import find
@@ -20,6 +18,7 @@ from validation.tools.experts import is_mixture, mixture_workload, routing_overr
 from validation.tools.fabric import fabric_overrides
 from validation.tools.flags import flags, layout
 from validation.tools.shapes import Shape, named
+from validation.tools.stages import uneven_stages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -122,9 +121,6 @@ SHARDING_NODES = {r"Pax .*\b5b": 1, r"Pax .*\b175b": 16}
 
 OFFLOADED = r"offload\w* ratio alpha=0?\.0*[1-9]|offloaded to host|CPU offload: (?!none)"
 """How notes say that activations or states leave the device."""
-
-DEEP = 3
-"""Layers of a chunk from which on DeepSeek's recipes leave out those of the last alone: Et*4|(t*4|)*14tmL."""
 
 BINARY = frozenset({"kempnerforge", "nanotron"})
 """Sources whose "GB" is 1024^3 by their code (KempnerForge, metrics/memory.py; nanotron's log: "Mem Res (GB)")."""
@@ -420,46 +416,12 @@ def _strategy_overrides(line: Line) -> dict[str, Value]:
     modules = jax_modules(printed) or recomputed_modules(printed)
     if modules and modules != "full":
         found["strategy.recompute_modules"] = modules
-    found |= _uneven(line)
+    found |= uneven_stages(line)
     if line.strategy == "jax-gpu" and "MaxText" in line.framework:
         found["strategy.gradient_precision"] = "fp32"  # grad_dtype of base.yml; Pax's flags simplify conversions
     if re.search("fp32 grad accumulation", line.text("precision")):
         found["strategy.gradient_precision"] = "fp32"
     return found
-
-
-def _uneven(line: Line) -> dict[str, Value]:
-    """Layers of stages that are told or drawn, or that do not divide by the chunks: recipes count embedding and head as layers, those of DeepSeek cut the end short."""
-    if drawn := layout(line.text("notes")):
-        return {"strategy.stage_layers": "-".join(map(str, drawn))}
-    if line.strategy == "nanotron":
-        return _by_cost(line)
-    layers, chunks = line.whole("layers") or 0, (line.whole("pp") or 1) * (line.whole("vpp") or 1)
-    ends = line.notes(r"first-pipeline-num-layers=(\d+); decoder-last-pipeline-num-layers=(\d+)")
-    if ends:
-        first, last, between = int(ends.group(1)), int(ends.group(2)), chunks - 2
-        each = (layers - first - last) // between
-        return {"strategy.stage_layers": "-".join(map(str, (first, *[each] * between, last)))}
-    if ("nemo" not in line.strategy and "megatron-core" not in line.strategy) or layers % chunks == 0:
-        return {}
-    last = line.text("family") == "deepseek" and -(-layers // chunks) >= DEEP
-    return {"strategy.stage_layers": "last-fewer" if last else "ends-fewer"}
-
-
-def _by_cost(line: Line) -> dict[str, Value]:
-    """Layers of stages as nanotron cuts them (models/base.py, build_model; models/llama.py, get_block_compute_costs).
-
-    Blocks go to a stage until their products' weights, added up from the embedding on, exceed its share; the head counts.
-    """
-    layers, stages, hidden = (line.whole(name) or 1 for name in ("layers", "pp", "hidden"))
-    one = hidden * (4 * hidden + 3 * (line.whole("ffn_hidden") or 0))
-    all_blocks = layers * one + hidden * (line.whole("vocab") or 0)
-    before = [
-        bisect(range(layers), rank * all_blocks / stages, key=lambda at: (at + 1) * one) for rank in range(1, stages)
-    ]
-    ends = [0, *(min(at + 1, layers) for at in before), layers]
-    sizes = [end - start for start, end in pairwise(ends)]
-    return {} if len(set(sizes)) == 1 else {"strategy.stage_layers": "-".join(map(str, sizes))}
 
 
 def _zero(line: Line) -> int | None:
