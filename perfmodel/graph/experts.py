@@ -46,6 +46,8 @@ class Experts:
     """Casting to narrow operands is a pass of its own, as in training; serving engines keep weights and tokens narrow."""
     capacity: Count | None = None
     """Slots of an expert over its mean share; None computes what comes."""
+    frozen: bool = False
+    """The weights are not trained."""
 
     @property
     def parameters(self) -> Count:
@@ -61,12 +63,13 @@ class Experts:
 
     @property
     def saved(self) -> Bytes:
-        """Inputs of the products and of the activation; of one without gate also what it gives before tokens are weighted.
+        """Inputs of the products, where their weights are trained, and of the activation and the weighting of tokens.
 
-        Gated activations are weighted in the kernel that makes them (Megatron-Core, transformer/moe/experts.py,
-        `bias_act_func`), others by a product of their own, which keeps its inputs.
+        A gated activation, which has two inputs, weights tokens in the same kernel (Megatron-Core, transformer/moe/experts.py,
+        `bias_act_func`); others do so by a product of their own, whose input is kept as well.
         """
-        return self._computed * (self.hidden + 3 * self.inner) * self.element
+        inputs = 0 if self.frozen else self.hidden + self.inner
+        return self._computed * (inputs + 2 * self.inner) * self.element
 
     def launches(self, *, backward: bool) -> Count:
         """Kernels beyond those below, where each expert has products of its own: gradients are two of each forward one."""
@@ -92,9 +95,9 @@ class Experts:
         return Stream(f"{self.name} activation", width * self._computed * self.element)
 
     def backward(self) -> Kernels:
-        """Gradients of inputs and weights of both products, and of the activation."""
+        """Gradients of inputs and, where they are trained, of weights of both products, and of the activation."""
         up = (1 + self.gated) * self.inner
-        return (
+        kernels = (
             self._sorting("unsort backward"),
             *self._cast("down gradient cast", self.hidden),
             self._grouped("down input gradient", self._rows, self.inner, self.hidden),
@@ -105,6 +108,7 @@ class Experts:
             self._grouped("up weight gradient", self.hidden, up, self._rows, of_weight=True),
             self._sorting("sort backward"),
         )
+        return tuple(k for k in kernels if not (self.frozen and isinstance(k, Gemm) and k.is_weight_gradient))
 
     @property
     def _busy(self) -> Count:
