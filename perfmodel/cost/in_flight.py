@@ -51,10 +51,12 @@ IN_FLIGHT: dict[Schedule, InFlight] = {
 def layers_in_flight(schedule: Schedule, layout: Layout, stage: Count) -> Count:
     """Microbatches whose activations the layers of a stage keep: where its chunks are not alike, by the layers of each."""
     flights = IN_FLIGHT[schedule](stage, layout.pp, layout.vpp, layout.microbatches)
-    if IN_FLIGHT[schedule] is not _warm_up:
+    cut = layout.cut
+    alike = not (cut.sizes or np.any(cut.shift) or np.any(cut.spare))
+    if alike or IN_FLIGHT[schedule] is not _warm_up:
         return flights
     several = np.asarray(layout.vpp) > 1
-    kept, layers = (_told if layout.cut.sizes else _lacking)(layout, stage, flights)
+    kept, layers = (_told if cut.sizes else _lacking)(layout, stage, flights)
     return np.where(several & (layers > 0), kept / np.maximum(layers, 1), flights)
 
 
