@@ -40,11 +40,6 @@ class Finalist:
     unequal: Finalist | None = None
     """The same plan with other layers on each stage, where that fits and its step is shorter."""
 
-    @property
-    def seconds(self) -> float:
-        """Of the step: simulated where it is played, else by the closed form."""
-        return self.prediction.step_time if self.simulated is None else self.simulated
-
 
 def finalist(made: Prediction, room: float) -> Finalist:
     """Play a plan, and look for faster stages.

@@ -107,11 +107,12 @@ class Plan:
 
     @cached_property
     def rescued(self) -> tuple[Finalist, ...]:
-        """Of those that break nothing but the memory of a device, the ones that fit with unequal stages and beat the best, fastest first."""
+        """Of those that break nothing but the memory of a device, the ones that fit with unequal stages and beat the best, best first."""
         short = (one for one in self.rejected if all(limit.figure == "memory.peak" for limit, _, _ in one.broken))
         found = [made for one in short if (made := rescued(one.prediction, one.room)) is not None]
-        least = min((one.seconds for one in self.finalists), default=np.inf)
-        return tuple(sorted((one for one in found if one.seconds < least), key=lambda one: one.seconds))
+        sign = OBJECTIVES[self.objective][1]
+        ranked = sorted((sign * objective_of(self, one.prediction), at) for at, one in enumerate(found))
+        return tuple(found[at] for rank, at in ranked if not self.rows or rank < self.rows[0].rank)
 
     @cached_property
     def ties(self) -> int:

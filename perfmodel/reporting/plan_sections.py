@@ -63,12 +63,12 @@ def _filled(title: str, rows: Sequence[dict[str, str]], tail: str = "") -> Secti
 
 
 def _best(plan: Plan) -> Section:
-    least = abs(objective_of(plan, plan.plans[0]))
+    least, piped = abs(objective_of(plan, plan.plans[0])), any(row.strategy.pp > 1 for row in plan.rows)
     rows = [
         {
             "": str(index), **_words(plan, row.question, row.strategy), "step time": quantity(one.prediction.step_time, "s"),
             "behind": "" if index == 1 else f"+{share(abs(abs(objective_of(plan, one.prediction)) / least - 1))}",
-            "simulated": _played(one), "MFU": share(one.prediction.mfu()), "memory": quantity(one.prediction.memory_peak, "B"),
+            "simulated": _played(one) if piped else "", "MFU": share(one.prediction.mfu()), "memory": quantity(one.prediction.memory_peak, "B"),
             "cost": _dollars(one.prediction.cost),
         }
         for index, (row, one) in enumerate(zip(plan.rows, plan.finalists, strict=True), start=1)
@@ -101,7 +101,8 @@ def _rescued(plan: Plan) -> Section:
     """Plans that fit with other layers on each stage alone."""
     rows = [
         {"devices": _where(plan, _question(plan, one.prediction)), "layout": layout_text(one.prediction.strategy),
-         "layers": str(one.prediction.strategy.stage_layers), "step time": quantity(one.seconds, "s"), "memory": quantity(one.prediction.memory_peak, "B")}
+         "layers": str(one.prediction.strategy.stage_layers), "step time": quantity(one.prediction.step_time, "s"),
+         "simulated": _played(one), "memory": quantity(one.prediction.memory_peak, "B")}
         for one in plan.rescued
     ]  # fmt: skip
     tail = "Layers of each chunk along the model, for --set strategy.stage_layers=…; with equal stages the fullest has no room."
