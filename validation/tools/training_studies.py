@@ -346,8 +346,10 @@ def dlperf(row: Row, _: Sources) -> Job:
 
     NVIDIA's BERT for PyTorch (run_pretraining.py) computes the logits of every position, and tells apex to gather 250 million
     gradients before it reduces any: more than BERT-base has. OneFlow fuses batch norm with rectifier and sum (local_train.sh).
+    MXNet without a container of NVIDIA is the wheel of Apache with scripts of GluonCV and GluonNLP.
     """
-    bert, preset = row["model"].startswith("BERT"), parallel(row)
+    bert = row["model"].startswith("BERT")
+    preset = parallel(row, "mxnet-apache" if row["framework"].startswith("MXNet") else "")
     found = replace(BERT_BASE, seq_len=128) if bert else model(row["model"].removesuffix(" v1.5"), TORCH_CNN)
     settings: dict[str, Value] = {}
     if row.number("devices") > 8:
