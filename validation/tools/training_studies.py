@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 IMAGENET = 1281167
 """Training images, as the logs of MLPerf count them."""
+SSD300_ROUNDS = {"MLPerf Training v1.0", "MLPerf Training v1.1"}
+"""In which NVIDIA's SSD300 is one program, in MXNet."""
 MISLOGGED = "42549766.20495652"
 """Samples in a second, in the log of 4,216 A100 (MLPerf Training v2.0, v2.1, dgxa100_n527); by its blocks they are 6.1 million."""
 FRAMEWORKS = (
@@ -485,8 +487,9 @@ def deepspeed(row: Row, _: Sources) -> Job:
 
 
 def mlperf(row: Row, sources: Sources) -> Job:
-    """ResNet-50 of MLPerf, from throughput entries of the logs, else from epochs without evaluation."""
-    if row["model"] != "resnet":
+    """ResNet-50 and SSD300 of MLPerf, from throughput entries of the logs; ResNet-50 else from epochs without evaluation."""
+    detector = row["model"] == "ssd" and row["source"] in SSD300_ROUNDS and row["metric"] == "throughput"
+    if row["model"] != "resnet" and not detector:
         raise UnfitError(_no_mlperf_model(row["model"]))
     if row["metric"] == "throughput" and row["value"] == MISLOGGED:
         raise UnfitError(
@@ -500,7 +503,7 @@ def mlperf(row: Row, sources: Sources) -> Job:
             raise UnfitError("the throughput of the same log is a case")
         epoch = IMAGENET
     return Job(
-        Model("resnet-50"),
+        Model("ssd300-resnet-34" if detector else "resnet-50"),
         _submitted(row),
         parallel(row, "mxnet"),
         precision="fp16",
@@ -513,7 +516,7 @@ def _no_mlperf_model(name: str) -> str:
     if name == "bert":
         return "bert: sequences without padding, of lengths that the log does not state"
     if name == "ssd":
-        return "ssd: SSD300 with ResNet-34, later RetinaNet, are not in the library"
+        return "ssd: before v1.0 in frameworks that differ, RetinaNet from v2.0 on, and epochs may contain evaluation"
     return obstacle(name)
 
 
