@@ -92,20 +92,24 @@ def test_alexnet_of_tf_cnn_benchmarks_by_hand() -> None:
     assert parameters("alexnet-tf-cnn") == weights
 
 
-def test_ssd300_by_hand() -> None:
-    """ResNet-50 up to its third stage, five further maps, heads of 4, 6, 6, 6, 4, 4 boxes (4 places, 81 classes)."""
+@pytest.mark.parametrize(
+    ("name", "trunk", "width", "norm"),
+    [
+        ("ssd300-resnet-50", 25_557_032 - 14_964_736 - 2_049_000, 1024, True),
+        ("ssd300-resnet-34", 21_797_672 - 13_114_368 - 513_000, 256, False),
+    ],
+)
+def test_ssd300_by_hand(name: str, trunk: int, width: int, *, norm: bool) -> None:
+    """A ResNet of torchvision less its layer4 and fc, five further maps, heads of 4, 6, 6, 6, 4, 4 boxes (4 places, 81 classes)."""
 
-    def conv(inputs: int, outputs: int, size: int, *, norm: bool = True) -> int:
+    def conv(inputs: int, outputs: int, size: int, *, norm: bool) -> int:
         return inputs * outputs * size**2 + (2 * outputs if norm else outputs)
 
-    trunk = 8_543_296
-    """torchvision's resnet50 up to layer3: 25557032 less layer4 (14964736) and fc (2049000)."""
-    maps = (1024, 512, 512, 256, 256, 256)
+    maps = (width, 512, 512, 256, 256, 256)
     between = zip(maps, maps[1:], (256, 256, 128, 128, 128), strict=False)
-    further = sum(conv(i, narrow, 1) + conv(narrow, o, 3) for i, o, narrow in between)
+    further = sum(conv(i, narrow, 1, norm=norm) + conv(narrow, o, 3, norm=norm) for i, o, narrow in between)
     heads = sum(conv(c, boxes * 85, 3, norm=False) for c, boxes in zip(maps, (4, 6, 6, 6, 4, 4), strict=True))
-    assert trunk == 25_557_032 - 14_964_736 - 2_049_000
-    assert parameters("ssd300-resnet-50") == trunk + further + heads
+    assert parameters(name) == trunk + further + heads
 
 
 @pytest.mark.parametrize(("name", "huggingface"), [("base", 108_893_186), ("large", 334_094_338)])
