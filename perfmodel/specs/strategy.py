@@ -48,7 +48,7 @@ def _stage_layers(value: str) -> str:
 
 
 StageLayers = Annotated[Text, AfterValidator(_stage_layers)]
-MODULES = frozenset({"norms", "activations", "latent", "core", "output", "mlp"})
+MODULES = frozenset({"norms", "activations", "latent", "core", "output", "mlp", "gate"})
 """Parts of a layer that may be recomputed by name."""
 MapLayout = Annotated[Literal["channels-first", "channels-last"], KeepOrigin]
 BatchNorm = Annotated[Literal["persistent", "streaming"], KeepOrigin]

@@ -243,5 +243,5 @@ def test_the_header_is_the_one_that_is_promised() -> None:
     assert ",".join(HEADER) == (
         "id,source,address,table,date,workload,hardware,devices,strategy,tp,pp,vpp,dp,cp,ep,sequence_parallel,zero,shard_group,"
         "microbatch,global_batch,seq_len,precision,recompute,attention,schedule,sync,overrides,metric,value,unit,spread,split,notes,"
-        "memory_figure,memory_stage"
+        "convention,memory_figure,memory_stage"
     )

@@ -23,6 +23,7 @@ MODELS: tuple[tuple[str, str], ...] = (
     (r"qwen3-30b", "qwen3-30b-a3b"),
     (r"qwen3-235b", "qwen3-235b-a22b"),
     (r"qwen2-57b", "qwen2-57b-a14b"),
+    (r"llama3-8x70b", "llama-3-8x70b"),
     (r"gpt-oss-120b", "gpt-oss-120b"),
     (r"grok1", "grok-1"),
     (r"llama4-scout", "llama-4-scout"),

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from perfmodel.library import find
+from validation.tools.assumed import completed
 from validation.tools.cases import Case, Skipped, UnknownMachine, machine
-from validation.tools.corrections import CORRECTIONS, MEMORY
+from validation.tools.corrections import CONVENTIONS, CORRECTIONS, MEMORY
 from validation.tools.experts import is_mixture, mixture_workload, routing_overrides, small_mixture
 from validation.tools.fabric import fabric_overrides
 from validation.tools.shapes import Shape, named
@@ -35,7 +36,7 @@ FRAMEWORKS: tuple[tuple[str, str], ...] = (
     (r"ZeRO-3|HF Transformers \+ DeepSpeed", "deepspeed-zero-3"),
     (r"Megatron-DeepSpeed", "megatron-deepspeed"),
     (r"Megatron-LM \((commit 6985e58|Jan 2021|2021)|Megatron-LM PTD-P", "megatron-2021"),
-    (r"Megatron-LM \(selective", "megatron-2022"),
+    (r"Megatron-LM \((selective|sail-sg)", "megatron-2022"),
     (r"NeMo Megatron 22", "nemo-2022"),
     (r"NeMo|Megatron-Bridge|NVIDIA|\bNGC\b", "nemo"),
     (r"CI golden", "megatron-core-ci"),
@@ -70,6 +71,9 @@ METRICS: tuple[tuple[str, Metric, str], ...] = (
 )
 """Column, metric and unit."""
 
+FLOP_RATES = frozenset({"model_flops_per_device_per_second", "hardware_flops_per_device_per_second", "mfu", "hfu"})
+"""Metrics that hang on how FLOP are counted."""
+
 DERIVED = {
     "step_time_s": r"step time",
     "samples_per_s": r"samples(_per_s|/s)",
@@ -91,8 +95,20 @@ MODELS: tuple[tuple[str, dict[str, Value]], ...] = ((r"llm-foundry", {"workload.
 """What a framework does to the models that it trains."""
 
 
-MODULES = {"layernorm": "norms", "moe_act": "activations", "mla_up_proj": "latent"}
+SCHEDULES = {
+    "": "", "1F1B": "", "1F1B-I": "", "1f1b-interleaved": "", "ZB-1p": "zero-bubble-h1", "ZB-2p": "zero-bubble-h2",
+}  # fmt: skip
+"""Pipeline schedules as tables print them, and ours. ZB-1p and ZB-2p are found by search within the memory of ZB-H1 and ZB-H2."""
+
+MODULES = {
+    "layernorm": "norms", "norm": "norms", "moe_act": "activations", "activation_function": "activations",
+    "mla_up_proj": "latent", "mlp": "mlp",
+}  # fmt: skip
 """Names of Megatron-Core's recompute_modules, and ours."""
+
+ALTERNATE = {"selective (per-op SAC)": "norms+output+gate+activations"}
+"""torchtitan's policy by operators: of a layer's seven products (wq wk wv wo w1 w3 w2) every other is executed again, and all that
+is no product, attention or collective; keys are left out, since they are made together with queries and values here."""
 
 JAX = {"core": r"context", "output": r"out_proj|saves dot|save_dot", "mlp": r"mlpwi\b|saves dot|dot_only"}
 """Parts of a layer that a JAX program executes again unless its policy keeps the product of this name."""
@@ -111,6 +127,10 @@ SHARDING_NODES = {r"Pax .*\b5b": 1, r"Pax .*\b175b": 16}
 
 OFFLOADED = r"offload\w* ratio alpha=0?\.0*[1-9]|offloaded to host|CPU offload: (?!none)"
 """How notes say that activations or states leave the device."""
+
+ENDS_COUNTED = r"nemo|megatron-core|torchtitan|Meta in-house"
+"""Software that counts embedding and head as layers where stages cannot be alike: Megatron-Core's recipes, torchtitan
+(generate_llm_fqn_per_model_part with input_weight and output_weight 1), Llama 3 (arXiv:2407.21783, section 3.3.2)."""
 
 DEEP = 3
 """Layers of a chunk from which on DeepSeek's recipes leave out those of the last alone: Et*4|(t*4|)*14tmL."""
@@ -175,6 +195,17 @@ class Line:
         return "nemo-eager" if preset == "nemo" and is_mixture(self) and not self.notes("cuda graph") else preset
 
     @property
+    def printed_schedule(self) -> str:
+        """Of the pipeline, in the table's words; empty where it says none."""
+        found = self.notes(r"schedule ((?:ZB|V-|zbv|DualPipe|1F1B)[^\s;,]*)")
+        return found.group(1) if found else ""
+
+    @property
+    def schedule(self) -> str | None:
+        """Ours; empty is the default, None one that the model has not."""
+        return SCHEDULES.get(self.printed_schedule)
+
+    @property
     def is_megatron(self) -> bool:
         """Whether Megatron-LM's tokeniser pads the vocabulary."""
         return "Megatron" in self.framework
@@ -188,7 +219,8 @@ def rows(raw: Iterator[dict[str, str]]) -> Iterator[Case | Skipped]:
     for line in lines:
         count[line.study] += 1
         stem = f"{line.study}-{count[line.study]:03d}"
-        line = Line({**line.cells, **CORRECTIONS.get(stem, ({}, ""))[0]})  # noqa: PLW2901 - the row as its source has it
+        corrected = {**line.cells, **CORRECTIONS.get(stem, ({}, ""))[0]}
+        line = Line(completed(line.study, corrected))  # noqa: PLW2901 - the row as its source has it
         try:
             yield from _cases(line, stem, common[line.study])
         except (Unusable, UnknownMachine) as reason:
@@ -252,6 +284,7 @@ def _cases(line: Line, stem: str, common: set[str]) -> Iterator[Case]:
             seq_len=line.needed("seq_len", "sequence length"),
             precision=precision,
             recompute=recompute,
+            schedule=line.schedule or "",
             attention=_attention(line.text("attention_impl") or _local(line), line.strategy),
             overrides=overrides,
             metric=metric,
@@ -259,6 +292,7 @@ def _cases(line: Line, stem: str, common: set[str]) -> Iterator[Case]:
             unit=unit,
             split=cast("Literal['calibration', 'test']", line.text("split")),
             notes="" if position else notes,
+            convention=CONVENTIONS.get(line.study) if metric in FLOP_RATES else None,
             **_memory(line, metric),
         )
 
@@ -296,9 +330,8 @@ def _refuse(line: Line) -> None:
         raise Unusable(_why_unusable(line))
     if line.notes(OFFLOADED) or "offload" in line.text("recompute"):
         raise Unusable("activations or states are offloaded to the host, which the model has not")
-    schedule = line.notes(r"schedule (ZB\S*|V-\S+|zbv\S*|DualPipe\S*)")
-    if schedule:
-        raise Unusable(f"pipeline schedule {schedule.group(1)} is none that the model has")
+    if line.schedule is None:
+        raise Unusable(f"pipeline schedule {line.printed_schedule} is none that the model has")
     if line.notes("interleave degree not stated") and not line.text("vpp"):
         raise Unusable("interleaved pipeline whose degree is not stated")
 
@@ -392,7 +425,7 @@ def _strategy_overrides(line: Line) -> dict[str, Value]:
     if is_mixture(line):
         found |= routing_overrides(line)
     printed = _recipe(line)
-    modules = jax_modules(printed) or recomputed_modules(printed)
+    modules = jax_modules(printed) or recomputed_modules(printed) or ALTERNATE.get(printed, "")
     if modules and modules != "full":
         found["strategy.recompute_modules"] = modules
     found |= _uneven(line)
@@ -404,7 +437,10 @@ def _strategy_overrides(line: Line) -> dict[str, Value]:
 def _uneven(line: Line) -> dict[str, Value]:
     """Layers that do not divide by the chunks: recipes count embedding and head as layers, those of DeepSeek cut the end short."""
     layers, chunks = line.whole("layers") or 0, (line.whole("pp") or 1) * (line.whole("vpp") or 1)
-    if ("nemo" not in line.strategy and "megatron-core" not in line.strategy) or layers % chunks == 0:
+    counted = re.search(ENDS_COUNTED, f"{line.strategy} {line.framework}") or line.notes(
+        "first and last stage hold one layer fewer"
+    )
+    if not counted or layers % chunks == 0:
         return {}
     last = line.text("family") == "deepseek" and -(-layers // chunks) >= DEEP
     return {"strategy.stage_layers": "last-fewer" if last else "ends-fewer"}
@@ -470,7 +506,7 @@ def _recompute(line: Line) -> str:
         return "selective"
     if "fsdp" not in line.strategy and recomputed_modules(printed):
         return "none"
-    if modules := jax_modules(printed):
+    if modules := jax_modules(printed) or ALTERNATE.get(printed, ""):
         return "full" if modules == "full" else "none"
     raise Unusable(f"recomputation '{printed}' is none that the model has")
 
@@ -497,8 +533,10 @@ def recomputed_modules(printed: str) -> str:
     >>> recomputed_modules("selective: layernorm+moe_act")
     'norms+activations'
     """
-    named = re.fullmatch(r"selective(?:: ?| \[)([\w+ ]+?)\]?", printed)
-    names = re.split(r"[+ ]", named.group(1)) if named else []
+    named = re.fullmatch(
+        r"selective(?:: ?| [\[(])([\w+ ]+?)[\])]?", printed.replace("activation function", "activation_function")
+    )
+    names = re.split(r" \+ |[+ ]", named.group(1)) if named else []
     return "+".join(MODULES[name] for name in names) if all(name in MODULES for name in names) else ""
 
 
