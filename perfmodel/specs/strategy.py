@@ -21,7 +21,7 @@ Degree = Annotated[Integer, Field(ge=1)]
 
 Recompute = Annotated[Literal["none", "selective", "full"], KeepOrigin]
 Attention = Annotated[Literal["unfused", "flash", "flash-2", "flash-1", "cudnn"], KeepOrigin]
-Grain = Literal["primitive", "separate", "chains", "merged"]
+Grain = Literal["primitive", "composed", "separate", "chains", "merged"]
 Schedule = Annotated[
     Literal[
         "1f1b", "gpipe", "breadth-first", "zero-bubble-h1", "zero-bubble-h2", "zero-bubble-v", "dual-pipe", "pipedream",
@@ -160,7 +160,8 @@ class Strategy(Spec):
     kernels of this name, where the device has better."""
     elementwise: Annotated[Grain, KeepOrigin] = "merged"
     """How much one kernel does. primitive: one operation of the code, several for each norm, gelu and dropout, as in graphs of
-    TensorFlow; separate: one layer, as in eager PyTorch; chains: neighbours up to the next norm or softmax, as XLA fuses;
+    TensorFlow; composed: one operation of root-mean-square norms, rotary positions and gated activations, as models are
+    written for eager PyTorch, whose other layers are one kernel; separate: one layer; chains: neighbours up to the next norm or softmax, as XLA fuses;
     merged: also dropout with the residual sum, scale and mask with softmax, rectifiers and sums with the norm before."""
     optimizer: Annotated[Literal["fused", "separate", "apex"], KeepOrigin] = "fused"
     """Whether the optimiser is one kernel, or each of its operations one; apex fuses that of mixed precision alone."""
