@@ -142,7 +142,9 @@ class Builder:
             passes = 10 if self.composed else 2
             elements = self.tokens * (width + kv_width)
             rotary = (
-                Elementwise("rotary", elements, self.element, reads=passes - 1, backward_traffic=passes, split="tensor"),
+                Elementwise(
+                    "rotary", elements, self.element, reads=passes - 1, backward_traffic=passes, split="tensor"
+                ),
             )
         return (*products, *norms, *rotary)
 

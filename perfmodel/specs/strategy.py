@@ -38,6 +38,7 @@ ORDER = ("tp", "cp", "ep", "dp", "pp")
 """Degrees of parallelism in the order in which ranks are numbered, innermost first."""
 Context = Annotated[Literal["all-gather", "ring", "ulysses"], KeepOrigin]
 Dispatcher = Annotated[Literal["all-to-all", "deduplicated", "all-gather"], KeepOrigin]
+Permutation = Annotated[Literal["fused", "indexed"], KeepOrigin]
 ExpertKernels = Annotated[Literal["grouped", "each"], KeepOrigin]
 
 
@@ -133,6 +134,9 @@ class Strategy(Spec):
     expert_kernels: ExpertKernels = "grouped"
     """Whether the host launches the products of all experts of a device at once, or those of each expert; that costs where
     the host is what binds."""
+    permutation: Permutation = "fused"
+    """How tokens are put in the order of their experts and back: by kernels that copy whole rows and weigh them on the way, as
+    in Transformer Engine and DeepEP (fused), or by a framework's general gather and scatter-add (indexed)."""
     expert_overlap: Annotated[Literal["none", "passes"], KeepOrigin] = "none"
     """Whether tokens travel beside the pass of another microbatch."""
     order: Text = "-".join(ORDER)
