@@ -130,6 +130,10 @@ SHARDING_NODES = {r"Pax .*\b5b": 1, r"Pax .*\b175b": 16}
 OFFLOADED = r"offload\w* ratio alpha=0?\.0*[1-9]|offloaded to host|CPU offload: (?!none)"
 """How notes say that activations or states leave the device."""
 
+PIPELINED = r"Megatron-Bridge|^mlperf-training; .*(NeMo|NEMO|Nemo)"
+"""Recipes with --tp-comm-overlap, by study and framework: Megatron-Bridge's (docs/training/communication-overlap.md) and NVIDIA's of
+MLPerf (TP_COMM_OVERLAP of config_common.sh)."""
+
 ENDS_COUNTED = r"nemo|megatron-core|torchtitan|Meta in-house"
 """Software that counts embedding and head as layers where stages cannot be alike: Megatron-Core's recipes, torchtitan
 (generate_llm_fqn_per_model_part with input_weight and output_weight 1), Llama 3 (arXiv:2407.21783, section 3.3.2)."""
@@ -422,6 +426,8 @@ def _strategy_overrides(line: Line) -> dict[str, Value]:
             found |= {path: value for path, value in known.items() if path.startswith("strategy.")}
     if line.notes("DDP torch for PP=1") and single:
         found["strategy.gradient_overlap"] = "backward"
+    if (line.whole("tp") or 1) > 1 and re.search(PIPELINED, f"{line.study}; {line.framework}"):
+        found["strategy.tensor_overlap"] = "passes"
     if line.strategy == "nemo-2022" and not single:
         found["strategy.gradient_overlap"] = "none"
     if is_mixture(line):
