@@ -30,7 +30,7 @@ class Stand:
 STANDS: tuple[Stand, ...] = (
     Stand(
         "moe-parallel-folding", {"microbatch": "1", "vpp": "1", "recompute": "none"},
-        f"microbatch, virtual stages and flags as in the authors' benchmark of Mixtral 8x22B ({ZOO}): overlap-grad-reduce",
+        f"microbatch, virtual stages and flags as in the authors' benchmark of Mixtral 8x22B ({ZOO}): overlap-grad-reduce, tp-comm-overlap",
         run=r"method (MCore|TP\+EP)",
     ),
     Stand(

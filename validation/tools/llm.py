@@ -87,6 +87,7 @@ NOTED: tuple[tuple[str, dict[str, Value]], ...] = (
     (r"DDP torch for PP=1", {}),
     (r"overlap-grad-reduce", {"strategy.gradient_overlap": "backward"}),
     (r"async ?TP", {"strategy.tensor_overlap": "backward"}),
+    (r"tp-comm-overlap", {"strategy.tensor_overlap": "passes"}),
     (r"no torch\.compile", {"strategy.elementwise": "composed"}),
     (r"(?<!un)tied embeddings(?!\?)", {"workload.model.tied": True}),
     (r"cross_entropy_loss_fusion", {"strategy.allocation.logit_copies": 2}),
