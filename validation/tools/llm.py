@@ -128,7 +128,7 @@ paxml/paxml_mod_configs.py at v24.11.1, of https://github.com/NVIDIA/dgxc-benchm
 SHARDING_NODES = {r"Pax .*\b5b": 1, r"Pax .*\b175b": 16}
 """Over how many nodes Pax spreads FSDP, the second of DCN_MESH_SHAPE (paxml/configure.sh)."""
 
-OFFLOADED = r"offload\w* ratio alpha=0?\.0*[1-9]|offloaded to host|CPU offload: (?!none)"
+OFFLOADED = r"offload\w* ratio alpha=(0?\.0*[1-9]|1)|offloaded to host|CPU offload: (?!none)"
 """How notes say that activations or states leave the device."""
 
 PIPELINED = r"Megatron-Bridge|^mlperf-training; .*(NeMo|NEMO|Nemo)"
