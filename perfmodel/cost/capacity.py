@@ -174,10 +174,10 @@ def standing(held: Holdings, state: State, layout: Layout, strategy: Strategy, s
     """States by their sharding, and the buffers of whatever spreads them."""
     habits, spread, experts = strategy.allocates, strategy.sharding, ExpertGroups(layout)
 
-    def over_ranks(size: Bytes, scope: Scope) -> Bytes:
+    def over_ranks(size: Bytes, scope: Scope, of: Holdings = held) -> Bytes:
         on = scope != "N"
-        dense = sharded(size=held.dense * size, ranks=layout.parts(scope) * held.copies, on=on)
-        return dense + sharded(size=held.experts * size, ranks=experts.parts(scope) * held.copies, on=on)
+        dense = sharded(size=of.dense * size, ranks=layout.parts(scope) * of.copies, on=on)
+        return dense + sharded(size=of.experts * size, ranks=experts.parts(scope) * of.copies, on=on)
 
     versions = weight_versions(strategy.schedule, stage, layout.pp, layout.microbatches)
     cast = spread.parameters != "N" and habits.narrow_weights == "gathered" and state.is_mixed
@@ -185,13 +185,13 @@ def standing(held: Holdings, state: State, layout: Layout, strategy: Strategy, s
     copies = habits.buckets == "copies" and spread.gradients == "N"
     return Standing(
         weights=over_ranks(0.0 if cast else versions * state.weight, spread.parameters),
-        gradients=over_ranks(state.gradient, "N" if habits.unsharded_gradients else spread.gradients),
-        optimizer=over_ranks(state.optimizer, spread.optimizer),
-        buckets=habits.bucket_size + over_ranks(state.weight * copies, "N") * replicas,
+        gradients=over_ranks(state.gradient, "N" if habits.unsharded_gradients else spread.gradients, held.learning),
+        optimizer=over_ranks(state.optimizer, spread.optimizer, held.learning),
+        buckets=habits.bucket_size + over_ranks(state.weight * copies, "N", held.learning) * replicas,
         workspace=habits.workspace + 0.0 * np.asarray(stage),
         gathered=_gathered(held, state, _is_spread(layout, spread.parameters)),
-        unreduced=_unreduced(held, state, layout, strategy),
-        update=Moments(0.0, 0.0, over_ranks(float(habits.update), spread.optimizer)),
+        unreduced=_unreduced(held.learning, state, layout, strategy),
+        update=Moments(0.0, 0.0, over_ranks(float(habits.update), spread.optimizer, held.learning)),
     )  # fmt: skip
 
 
