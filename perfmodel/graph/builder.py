@@ -37,6 +37,11 @@ class Builder:
         return self.elementwise == "merged"
 
     @property
+    def composed(self) -> bool:
+        """Norms, rotary positions and gated activations are written out in operations."""
+        return self.elementwise == "composed"
+
+    @property
     def tokens(self) -> Count:
         """Of one microbatch."""
         return self.batch * self.sequence
@@ -57,7 +62,8 @@ class Builder:
         """Of whole tokens, or of parts that are `width` wide."""
         affine = 2 if self.model.norm == "layernorm" else 1
         rows, width = self.tokens if rows is None else rows, width or self.model.hidden
-        return Norm(name, rows, width, self.element, affine, split=split, single=not self.merged)
+        composed = self.composed and self.model.norm == "rmsnorm"
+        return Norm(name, rows, width, self.element, affine, split=split, single=not self.merged, composed=composed)
 
     def residual(self, name: str) -> Ops:
         """Dropout and sum, in one kernel where they are merged; backward also the sum of the two gradients."""
@@ -132,7 +138,14 @@ class Builder:
             )
         rotary: Ops = ()
         if m.positions == "rotary":
-            rotary = (Elementwise("rotary", self.tokens * (width + kv_width), self.element, split="tensor"),)
+            # written out: to fp32, complex product, back: 20 bytes an element (torchtitan, apply_rotary_emb)
+            passes = 10 if self.composed else 2
+            elements = self.tokens * (width + kv_width)
+            rotary = (
+                Elementwise(
+                    "rotary", elements, self.element, reads=passes - 1, backward_traffic=passes, split="tensor"
+                ),
+            )
         return (*products, *norms, *rotary)
 
     def mlp(self) -> Ops:
@@ -148,9 +161,11 @@ class Builder:
         """Up, activation, down; another operation may keep the input."""
         m = self.model
         gated = m.activation == "swiglu"
+        # written out: the activation, then the product with the gate
+        apart = gated and self.composed
         activation = Elementwise(
             m.activation, self.tokens * width, self.element,
-            reads=1 + gated, kept=1 + gated, backward_traffic=3 + 2 * gated, split="tensor",
+            reads=1 + gated + 2 * apart, kept=1 + gated, backward_traffic=3 + 2 * gated + 4 * apart, split="tensor",
         )  # fmt: skip
         return (
             self.linear(f"{name} up", m.hidden, (1 + gated) * width, "column", input_kept=input_kept),

@@ -44,6 +44,8 @@ class Experts:
     top_groups: Count = 1
     casts: bool = False
     """Casting to narrow operands is a pass of its own, as in training; serving engines keep weights and tokens narrow."""
+    indexed: bool = False
+    """Tokens are sorted by a framework's general kernels: gathered, weighted in fp32 and scattered one element at a time."""
     capacity: Count | None = None
     """Slots of an expert over its mean share; None computes what comes."""
     frozen: bool = False
@@ -87,6 +89,7 @@ class Experts:
             *self._cast("down cast", self.inner),
             self._grouped("down", self._rows, self.hidden, self.inner),
             self._sorting("unsort"),
+            *self._weighting("weighting", 20),
         )
 
     def activation(self) -> Stream:
@@ -98,6 +101,7 @@ class Experts:
         """Gradients of inputs and, where they are trained, of weights of both products, and of the activation."""
         up = (1 + self.gated) * self.inner
         kernels = (
+            *self._weighting("weighting backward", 36),
             self._sorting("unsort backward"),
             *self._cast("down gradient cast", self.hidden),
             self._grouped("down input gradient", self._rows, self.inner, self.hidden),
@@ -130,7 +134,20 @@ class Experts:
         return (Stream(f"{self.name} {name}", self._computed * width * (self.element + 2 * self.operand)),)
 
     def _sorting(self, name: str) -> Stream:
-        return Stream(f"{self.name} {name}", 2 * self.sorts * self._computed * self.hidden * self.element)
+        """Rows read and written; a general kernel takes one element at a time, where tokens leave their order or come back to it."""
+        elements = self._computed * self.hidden
+        traffic = 2 * self.sorts * elements * self.element
+        return Stream(f"{self.name} {name}", traffic, pace="gather" if self.indexed else None, elements=elements)
+
+    def _weighting(self, name: str, bytes_each: Bytes) -> Kernels:
+        """Products with the router's scores, where no other kernel makes them.
+
+        To fp32, product, back: 6 + 8 + 6 bytes an element in 16 bits. Backward the same, and the gradient of the scores: 16
+        more (derived from torchtitan/models/moe/moe.py).
+        """
+        if not self.indexed:
+            return ()
+        return (Stream(f"{self.name} {name}", bytes_each * self._computed * self.hidden),)
 
     def _grouped(self, name: str, rows: Count, columns: Count, depth: Count, *, of_weight: bool = False) -> Gemm:
         return Gemm(

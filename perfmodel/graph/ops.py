@@ -130,6 +130,8 @@ class Norm:
     saved_over: Count = 1
     single: bool = False
     """Of a framework's general kernels: one element at a time, and the gradient of the parameters in a pass of its own."""
+    composed: bool = False
+    """Written out in operations, each a kernel on whole maps."""
     singly: int = 0
     """Times that kernels go over a map one element at a time, forward and backward: of batch norm, whose channels lie apart."""
     frozen: bool = False
@@ -147,13 +149,26 @@ class Norm:
 
     def forward(self) -> Kernels:
         """Read and write."""
+        if self.composed:
+            return (self._composed(self.name, 20),)
         return (self._stream(self.name, self.passes),)
 
     def backward(self) -> Kernels:
         """Read the input and the gradient, write the gradient; batch norm reads both twice, and so do general kernels."""
+        if self.composed:
+            return (self._composed(f"{self.name} backward", 52),)
         backward = self._stream(f"{self.name} backward", 2 * self.passes - 1)
         alone = self.single and not self.frozen
         return (backward, self._stream(f"{self.name} parameter gradient", 2)) if alone else (backward,)
+
+    def _composed(self, name: str, passes: Count) -> Stream:
+        """Of a root-mean-square norm in 16 bits, counted from PyTorch's rms_norm before it was one kernel and its gradients (derived).
+
+        Forward: to fp32, square, mean, product with the root, product with the weights, back to 16 bits: 40 bytes an element.
+        Backward: the same in reverse, gradients of weights and of the root in passes of their own, square through a power,
+        sum of two gradients: 104 bytes (aten/src/ATen/native/layer_norm.cpp, PyTorch 2.4).
+        """
+        return Stream(name, passes * self.rows * self.width * self.element)
 
     def _stream(self, name: str, passes: Count) -> Stream:
         elements = self.rows * self.width

@@ -2,11 +2,13 @@
 
 Megatron-Core calls norms, activations and latent layernorm, moe_act and mla_up_proj (transformer_config.py,
 recompute_modules). JAX programs name what they keep: MaxText's save_qkv_proj executes norms, core, output, mlp and activations
-again, save_dot_except_mlp all of these but output (MaxText/layers/models.py).
+again, save_dot_except_mlp all of these but output (MaxText/layers/models.py). torchtitan's policy by operators keeps every
+other product of a layer: norms, output, gate and activations run again (torchtitan/distributed/activation_checkpoint.py).
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from perfmodel.graph.ops import Attention, Elementwise, Experts, Linear, Norm
@@ -77,8 +79,19 @@ def _mlp(op: Op) -> tuple[Kernels, Bytes]:
     return (), 0.0
 
 
+def _gate(op: Op) -> tuple[Kernels, Bytes]:
+    """The second of the two products before a gated activation."""
+    match op:
+        case Linear(name="mlp up"):
+            return replace(op, outputs=op.outputs / 2).forward(), 0.0
+        case Elementwise(split="tensor", kept=2):
+            return (), op.saved / 2
+    return (), 0.0
+
+
 MODULES: Mapping[str, Callable[[Op], tuple[Kernels, Bytes]]] = {
     "norms": _norms, "activations": _activations, "latent": _latent, "core": _core, "output": _output, "mlp": _mlp,
+    "gate": _gate,
 }  # fmt: skip
 """By name: kernels of an operation's forward pass that run again, and bytes that are not kept then."""
 

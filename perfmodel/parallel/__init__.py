@@ -114,7 +114,7 @@ def divide(graph: Graph, layout: Layout, strategy: Strategy) -> Share:
 
     def local(op: Op) -> LocalOp:
         piece = context.shard(op, strategy.context, ranks=layout.cp)
-        held = expert.shard(tensor.shard(piece, ranks=layout.tp, sequence=sequence), layout)
+        held = expert.shard(tensor.shard(piece, ranks=layout.tp, sequence=sequence), layout, strategy)
         tokens = expert.messages(piece, held, layout, strategy)
         spread, pieces = strategy.sequence_parallel, strategy.tensor_overlap == "passes"
         forward = tensor.forward_messages(piece, layout.tensor, sequence_parallel=spread, pieces=pieces)

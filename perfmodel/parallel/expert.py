@@ -109,7 +109,7 @@ class ExpertGroups:
         return Group(size, stride, np.where(several, size / members, 1), apart, layout.devices)
 
 
-def shard(op: Op, layout: Layout) -> Op:
+def shard(op: Op, layout: Layout, strategy: Strategy) -> Op:
     """What one rank computes of the experts of one replica.
 
     Of T tokens that t c ranks of a replica hold, each has T / (t c); the etp ranks of an expert see those of all of them.
@@ -121,7 +121,7 @@ def shard(op: Op, layout: Layout) -> Op:
     return replace(
         op, tokens=op.tokens * layout.etp / layout.tp, experts=held, inner=op.inner / layout.etp,
         load=np.where(spread, op.imbalance, 1.0) if op.capacity is None else op.capacity,
-        sorts=1 + (spread & (np.asarray(held) > 1)),
+        sorts=1 + (spread & (np.asarray(held) > 1)), indexed=strategy.permutation == "indexed",
     )  # fmt: skip
 
 

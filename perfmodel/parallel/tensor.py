@@ -49,7 +49,9 @@ def forward_messages(op: Op, group: Group, *, sequence_parallel: bool, pieces: b
     """What the forward pass of an unsharded ``op`` exchanges.
 
     With ``pieces`` gathers and scatters travel piece by piece under the product that takes or makes the pieces, as in XLA's
-    decomposition of both into a loop (derived: the first piece, which nothing hides, is left out).
+    decomposition of both into a loop and in Transformer Engine's userbuffers. A gather begins with the piece that a rank
+    has; a scatter ends with one that no product is left to hide, the message's n-th part on n ranks (derived from
+    transformer_engine/common/comm_gemm_overlap, split_overlap_rs).
     """
     reduce: Collective = "reduce-scatter" if sequence_parallel else "all-reduce"
     under = op.name if pieces and sequence_parallel else ""
@@ -59,7 +61,10 @@ def forward_messages(op: Op, group: Group, *, sequence_parallel: bool, pieces: b
                 Message("tensor all-gather", "all-gather", op.rows * op.inputs * op.travelling, group, under=under),
             )
         case Linear(split="row"):
-            return (Message(f"tensor {reduce}", reduce, op.rows * op.outputs * op.element, group, under=under),)
+            size = op.rows * op.outputs * op.element
+            last = size / group.size if under else 0.0
+            ending = (Message(f"tensor {reduce} end", reduce, last, group),) if under else ()
+            return (Message(f"tensor {reduce}", reduce, size - last, group, under=under), *ending)
         case Embedding(split="vocabulary"):
             return (Message(f"tensor {reduce}", reduce, op.rows * op.width * op.element, group),)
         case Loss(split="vocabulary"):

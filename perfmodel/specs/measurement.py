@@ -30,6 +30,7 @@ Metric = Literal[
     "hfu",
     "peak_memory",
 ]
+FlopConvention = Literal["full-attention", "causal", "6nd"]
 MemoryFigure = Literal["states", "allocated", "reserved", "device"]
 """Weights, gradients, optimiser and activations alone, as formulas give them; what tensors take at most
 (torch.cuda.max_memory_allocated); what the allocator holds (max_memory_reserved); all that is not free (nvidia-smi)."""
@@ -86,6 +87,8 @@ class Measurement(Spec):
     spread: str = ""
     split: Literal["calibration", "test"] = "test"
     notes: str = ""
+    convention: FlopConvention | None = None
+    """Of rates and shares of FLOP: how the source counts them; None is full attention."""
     memory_figure: MemoryFigure | None = None
     """Of peak_memory: what the source measured; None is allocated."""
     memory_stage: MemoryStage | None = None
@@ -104,6 +107,13 @@ class Measurement(Spec):
     def _of_memory(cls, value: str | None, info: ValidationInfo) -> str | None:
         if value and info.data.get("metric", "peak_memory") != "peak_memory":
             raise ValueError("belongs to peak_memory alone; leave it empty")
+        return value
+
+    @field_validator("convention")
+    @classmethod
+    def _of_flop(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if value and info.data.get("metric", "mfu") not in DIRECTNESS[-4:]:
+            raise ValueError("belongs to rates and shares of FLOP alone; leave it empty")
         return value
 
     @field_validator("unit")

@@ -21,7 +21,7 @@ Degree = Annotated[Integer, Field(ge=1)]
 
 Recompute = Annotated[Literal["none", "selective", "full"], KeepOrigin]
 Attention = Annotated[Literal["unfused", "flash", "flash-2", "flash-1", "cudnn"], KeepOrigin]
-Grain = Literal["primitive", "separate", "chains", "merged"]
+Grain = Literal["primitive", "composed", "separate", "chains", "merged"]
 Schedule = Annotated[
     Literal[
         "1f1b", "gpipe", "breadth-first", "zero-bubble-h1", "zero-bubble-h2", "zero-bubble-v", "dual-pipe", "pipedream",
@@ -38,6 +38,7 @@ ORDER = ("tp", "cp", "ep", "dp", "pp")
 """Degrees of parallelism in the order in which ranks are numbered, innermost first."""
 Context = Annotated[Literal["all-gather", "ring", "ulysses"], KeepOrigin]
 Dispatcher = Annotated[Literal["all-to-all", "deduplicated", "all-gather"], KeepOrigin]
+Permutation = Annotated[Literal["fused", "indexed"], KeepOrigin]
 ExpertKernels = Annotated[Literal["grouped", "each"], KeepOrigin]
 
 
@@ -48,7 +49,7 @@ def _stage_layers(value: str) -> str:
 
 
 StageLayers = Annotated[Text, AfterValidator(_stage_layers)]
-MODULES = frozenset({"norms", "activations", "latent", "core", "output", "mlp"})
+MODULES = frozenset({"norms", "activations", "latent", "core", "output", "mlp", "gate"})
 """Parts of a layer that may be recomputed by name."""
 MapLayout = Annotated[Literal["channels-first", "channels-last"], KeepOrigin]
 BatchNorm = Annotated[Literal["persistent", "streaming"], KeepOrigin]
@@ -133,6 +134,9 @@ class Strategy(Spec):
     expert_kernels: ExpertKernels = "grouped"
     """Whether the host launches the products of all experts of a device at once, or those of each expert; that costs where
     the host is what binds."""
+    permutation: Permutation = "fused"
+    """How tokens are put in the order of their experts and back: by kernels that copy whole rows and weigh them on the way, as
+    in Transformer Engine and DeepEP (fused), or by a framework's general gather and scatter-add (indexed)."""
     expert_overlap: Annotated[Literal["none", "passes"], KeepOrigin] = "none"
     """Whether tokens travel beside the pass of another microbatch."""
     order: Text = "-".join(ORDER)
@@ -163,7 +167,8 @@ class Strategy(Spec):
     kernels of this name, where the device has better."""
     elementwise: Annotated[Grain, KeepOrigin] = "merged"
     """How much one kernel does. primitive: one operation of the code, several for each norm, gelu and dropout, as in graphs of
-    TensorFlow; separate: one layer, as in eager PyTorch; chains: neighbours up to the next norm or softmax, as XLA fuses;
+    TensorFlow; composed: one operation of root-mean-square norms, rotary positions and gated activations, as models are
+    written for eager PyTorch, whose other layers are one kernel; separate: one layer; chains: neighbours up to the next norm or softmax, as XLA fuses;
     merged: also dropout with the residual sum, scale and mask with softmax, rectifiers and sums with the norm before."""
     optimizer: Annotated[Literal["fused", "separate", "apex"], KeepOrigin] = "fused"
     """Whether the optimiser is one kernel, or each of its operations one; apex fuses that of mixed precision alone."""

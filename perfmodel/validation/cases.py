@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from perfmodel.graph.flops import Convention
     from perfmodel.specs.measurement import Measurement, MemoryFigure, MemoryStage, Row
     from perfmodel.units import Bytes
 
@@ -35,6 +36,14 @@ METRICS: dict[str, Callable[[Prediction], float | None]] = {
     "peak_memory": lambda p: p.memory_peak,
 }
 """What a prediction says for each metric of the measurement CSV."""
+
+COUNTED: dict[str, Callable[[Prediction, Convention], float]] = {
+    "model_flops_per_device_per_second": lambda p, convention: p.flops(convention) / (p.step_time * p.devices),
+    "hardware_flops_per_device_per_second": lambda p, convention: p.hfu_by(convention) * p.peak,
+    "mfu": lambda p, convention: p.mfu(convention),
+    "hfu": lambda p, convention: p.hfu_by(convention),
+}
+"""The same of rates and shares of FLOP, by the convention that a row states."""
 
 MEMORY: dict[MemoryFigure, Callable[[Prediction], Bytes]] = {
     "states": lambda p: sum(p.footprint.classes[name] for name in ("weights", "gradients", "optimizer", "activations")),
@@ -168,6 +177,8 @@ def _predicted(measurement: Measurement, prediction: Prediction) -> float | None
             MEMORY[measurement.memory_figure or "allocated"](prediction), int(prediction.layout.pp)
         )
         return float(OF_STAGES[measurement.memory_stage or "fullest"](stages))
+    if measurement.convention:
+        return COUNTED[measurement.metric](prediction, measurement.convention)
     return METRICS[measurement.metric](prediction)
 
 

@@ -32,6 +32,7 @@ OF_ONE_FIGURE = {
     "unit",
     "spread",
     "notes",
+    "convention",
     "memory_figure",
     "memory_stage",
 }

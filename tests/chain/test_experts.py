@@ -10,7 +10,7 @@ import pytest
 
 from perfmodel.cost.compute import Processor
 from perfmodel.graph.experts import Experts
-from perfmodel.graph.kernels import Gemm
+from perfmodel.graph.kernels import Gemm, Stream
 from perfmodel.timeline import duration
 
 if TYPE_CHECKING:
@@ -86,3 +86,15 @@ def test_columns_are_scalars_row_by_row(machine: Hardware) -> None:
     column = time(replace(LAYER, tokens=tokens, experts=held), machine)
     single = [float(time(replace(LAYER, tokens=t, experts=e), machine)) for t, e in zip(tokens, held, strict=True)]
     np.testing.assert_allclose(column, single, rtol=1e-12)
+
+
+def test_general_kernels_sort_one_element_at_a_time_and_weigh_apart() -> None:
+    """To fp32, product and back: 20 bytes an element forward; backward 16 more for the gradient of the scores."""
+    fused, indexed = LAYER, replace(LAYER, indexed=True)
+    assert flops(indexed.forward()) == flops(fused.forward())
+    added = [sum(k.traffic for k in layer.forward()) for layer in (fused, indexed)]
+    assert added[1] - added[0] == 20 * TOKENS * HIDDEN
+    added = [sum(k.traffic for k in layer.backward()) for layer in (fused, indexed)]
+    assert added[1] - added[0] == 36 * TOKENS * HIDDEN
+    sorts = [k for k in (*indexed.forward(), *indexed.backward()) if isinstance(k, Stream) and k.pace == "gather"]
+    assert [k.elements for k in sorts] == 4 * [TOKENS * HIDDEN]

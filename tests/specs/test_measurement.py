@@ -56,6 +56,10 @@ BAD: dict[str, tuple[str | bytes, list[str]]] = {
         HEAD + GOOD.replace("step_time", "step_tim"),
         [f"2:1: metric: must be {METRICS}; did you mean 'step_time'?"],
     ),
+    "a convention without FLOP": (
+        "convention," + HEAD + "causal," + GOOD,
+        ["2:1: convention: belongs to rates and shares of FLOP alone; leave it empty"],
+    ),
     "wrong unit": (
         HEAD + GOOD.replace("1,s", "-1,GB") + "b,gpt2-124m,dgx-h100,mfu,40,percent\n",
         [
@@ -243,5 +247,5 @@ def test_the_header_is_the_one_that_is_promised() -> None:
     assert ",".join(HEADER) == (
         "id,source,address,table,date,workload,hardware,devices,strategy,tp,pp,vpp,dp,cp,ep,sequence_parallel,zero,shard_group,"
         "microbatch,global_batch,seq_len,precision,recompute,attention,schedule,sync,overrides,metric,value,unit,spread,split,notes,"
-        "memory_figure,memory_stage"
+        "convention,memory_figure,memory_stage"
     )

@@ -16,7 +16,7 @@ from perfmodel import api
 from perfmodel.errors import InputError
 from perfmodel.reporting.validation import validation_report
 from perfmodel.validation import run
-from perfmodel.validation.cases import METRICS, Outcome
+from perfmodel.validation.cases import COUNTED, METRICS, Outcome
 from perfmodel.validation.statistics import summarise, worst
 from perfmodel.validation.study import load_studies
 
@@ -198,6 +198,16 @@ class TestSign:
         (rate,) = judge(figure(model, metric, 0.5))
         assert time.error == pytest.approx(-0.5)
         assert rate.error == pytest.approx(-0.5)
+
+    def test_a_rate_is_that_of_the_convention_that_its_source_follows(self, judge: Any, model: Prediction) -> None:
+        row = figure(model, "mfu") | {"convention": "causal"}
+        (found,) = judge(row)
+        assert found.predicted == pytest.approx(model.mfu("causal"))
+        assert model.mfu("causal") < model.mfu()
+
+    @pytest.mark.parametrize("metric", COUNTED)
+    def test_full_attention_is_what_is_meant_where_a_row_says_nothing(self, model: Prediction, metric: str) -> None:
+        assert COUNTED[metric](model, "full-attention") == pytest.approx(METRICS[metric](model))
 
     def test_too_little_memory_is_negative(self, judge: Any, model: Prediction) -> None:
         (found,) = judge(figure(model, "peak_memory", 4))

@@ -103,8 +103,8 @@ def test_megatron_pads_a_vocabulary_and_assumes_one_where_none_is_printed() -> N
         ({"usable": "no", "check": "inconsistent:batch", "check_detail": "batch:-75.0%"}, "contradicts itself (batch): batch:-75.0%"),
         ({"usable": "no", "completeness": "thin", "notes": "no layout"}, "marked unusable (thin): no layout"),
         ({"notes": "activation offload ratio alpha=0.522"}, "offloaded"),
-        ({"recompute": "selective (norm + activation function)"}, "recomputation"),
-        ({"notes": "schedule ZB-1p"}, "pipeline schedule ZB-1p"),
+        ({"recompute": "selective (per-op SAC) of another kind"}, "recomputation"),
+        ({"notes": "schedule V-half"}, "pipeline schedule V-half"),
         ({"hardware": "Abacus"}, "no machine of Abacus"),
         ({"precision": ""}, "precision not stated"),
         ({"global_batch": ""}, "global batch not stated"),
@@ -216,3 +216,40 @@ def test_the_committed_study_is_what_the_table_gives(study: str, tmp_path: Path)
     committed = Path(__file__).resolve().parents[2] / "validation" / study
     for name in ("cases.csv", "skipped.csv"):
         assert (tmp_path / name).read_text(encoding="utf-8") == (committed / name).read_text(encoding="utf-8"), name
+
+
+def test_schedules_of_tables_have_names_of_ours() -> None:
+    assert case(notes="schedule ZB-1p").schedule == "zero-bubble-h1"
+    assert case(notes="schedule 1F1B-I; interleaved").schedule == ""
+
+
+def test_torchtitan_executes_every_other_product_again() -> None:
+    found = case(framework="torchtitan (2024-12)", recompute="selective (per-op SAC)", notes="no torch.compile")
+    assert found.recompute == "none"
+    assert found.overrides["strategy.recompute_modules"] == "norms+output+gate+activations"
+    assert found.overrides["strategy.elementwise"] == "composed"
+
+
+PARTIAL = {"usable": "no", "completeness": "partial", "microbatch": "", "split": "calibration"}
+
+
+def test_what_stands_in_for_a_setting_is_told_and_no_constant_is_fitted_to_it() -> None:
+    found = case(source="megascale", framework="Megatron-LM", **PARTIAL)
+    assert (found.microbatch, found.split) == (1, "test")
+    assert "(assumed)" in found.notes
+
+
+def test_a_setting_that_is_printed_stands() -> None:
+    assert case(source="megascale", framework="Megatron-LM", **PARTIAL | {"microbatch": "2"}).microbatch == 2
+
+
+def test_nothing_stands_in_where_no_source_says_what() -> None:
+    assert "marked unusable (partial)" in reason(**PARTIAL)
+
+
+def test_a_source_that_halves_attention_says_so_beside_its_rates_alone() -> None:
+    rates = {"tflops_convention": "model", "mfu": "0.4", "step_time_s": "3.5", "notes": "method MCore"}
+    found = [c for c in converted({"source": "moe-parallel-folding", **rates}) if isinstance(c, Case)]
+    assert {c.metric: c.convention for c in found} == {
+        "step_time": None, "model_flops_per_device_per_second": "causal", "mfu": "causal", "hfu": "causal",
+    }  # fmt: skip

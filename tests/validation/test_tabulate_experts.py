@@ -119,7 +119,8 @@ def test_a_mixture_without_its_widths_is_no_case() -> None:
     ("printed", "ours"),
     [
         ("selective: mla_up_proj", "latent"), ("selective: layernorm+moe_act", "norms+activations"),
-        ("selective [moe_act]", "activations"), ("selective: mlp", ""), ("selective", ""), ("none", ""),
+        ("selective [moe_act]", "activations"), ("selective: mlp", "mlp"), ("selective: moe", ""),
+        ("selective (norm + activation function)", "norms+activations"), ("selective", ""), ("none", ""),
     ],
 )  # fmt: skip
 def test_modules_that_are_recomputed_by_name(printed: str, ours: str) -> None:

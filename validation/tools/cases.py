@@ -11,7 +11,7 @@ import csv
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Literal
 
-from perfmodel.specs.measurement import MemoryFigure, MemoryStage, Metric  # noqa: TC001 - dataclasses read it
+from perfmodel.specs.measurement import FlopConvention, MemoryFigure, MemoryStage, Metric  # noqa: TC001 - dataclasses read it
 from validation.tools.machines import UnknownMachine, machine
 
 if TYPE_CHECKING:
@@ -67,6 +67,8 @@ class Case:
     """Relative, where the source measured more than once."""
     split: Literal["calibration", "test"]
     notes: str = ""
+    convention: FlopConvention | None = None
+    """How the source counts FLOP."""
     memory_figure: MemoryFigure | None = None
     """What the source measured, of peak_memory."""
     memory_stage: MemoryStage | None = None
@@ -83,8 +85,8 @@ class Skipped:
 
 COLUMNS = tuple(f.name for f in fields(Case))
 """The header of the measurement CSV."""
-OF_MEMORY = frozenset({"memory_figure", "memory_stage"})
-"""Columns that a table without memory leaves out."""
+OPTIONAL = frozenset({"convention", "memory_figure", "memory_stage"})
+"""Columns that a table leaves out where no row has them."""
 
 
 def write(results: Iterable[Case | Skipped], path: Path) -> tuple[int, int]:
@@ -97,7 +99,7 @@ def write(results: Iterable[Case | Skipped], path: Path) -> tuple[int, int]:
         else:
             skipped.append(result)
     _refuse_twins([case.id for case in cases])
-    columns = [name for name in COLUMNS if name not in OF_MEMORY or any(getattr(case, name) for case in cases)]
+    columns = [name for name in COLUMNS if name not in OPTIONAL or any(getattr(case, name) for case in cases)]
     _table(path, columns, ([_text(getattr(case, name)) for name in columns] for case in cases))
     _table(path.with_name("skipped.csv"), ("id", "reason"), ([row.id, row.reason] for row in skipped))
     return len(cases), len(skipped)

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from perfmodel.specs.measurement import FlopConvention
+
 _SCRIPT = "benchmarks/mfu_scaling/mfu_bench.sh of KempnerForge"
 _CONFIGS = "configs/train of KempnerForge, by the name of the run"
 
@@ -37,3 +42,9 @@ MEMORY: dict[str, tuple[str, str]] = {
     "nanotron": ("reserved", ""),
 }
 """What each source's memory is, and of which pipeline stage; sources that are not here print what tensors take at most."""
+
+CONVENTIONS: dict[str, FlopConvention] = {
+    # Liu et al., 2025, section 4: half of the score matrix, as Megatron-Bridge counts
+    "moe-parallel-folding": "causal",
+}
+"""How sources count FLOP whose rates are their only figures, where not under full attention."""

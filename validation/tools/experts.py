@@ -24,6 +24,7 @@ MODELS: tuple[tuple[str, str], ...] = (
     (r"qwen3-30b", "qwen3-30b-a3b"),
     (r"qwen3-235b", "qwen3-235b-a22b"),
     (r"qwen2-57b", "qwen2-57b-a14b"),
+    (r"llama3-8x70b", "llama-3-8x70b"),
     (r"gpt-oss-120b", "gpt-oss-120b"),
     (r"grok1", "grok-1"),
     (r"llama4-scout", "llama-4-scout"),
@@ -45,11 +46,15 @@ ROUTING: tuple[tuple[str, dict[str, Value]], ...] = (
     (r"dispatcher (hybridep|deepep)|\+DeepEP", {"strategy.dispatcher": "deduplicated"}),
     (r"dispatcher(-type)?[ =]all-?gather", {"strategy.dispatcher": "all-gather"}),
     (r"all-to-all overlap", {"strategy.expert_overlap": "passes"}),
+    (r"(baseline|\+loss fusion|\+DeepEP|\+VPP3) \(cumulative", {"strategy.permutation": "indexed"}),
 )
 """What notes say of experts; all that are found count."""
 
 LOOSE = 1.7
 """Imbalance with hardly any loss that balances (specs/experts.py)."""
+
+FUSED_PERMUTATION = "2025"
+"""Year from which Megatron-Core sorts tokens by Transformer Engine's kernels (--moe-permute-fusion, MCore 0.10 and TE 2.0)."""
 
 WHOLE_EXPERTS = r"(Megatron-Bridge|NeMo).*(deepseek|qwen3|gpt-oss)"
 """Recipes that split no expert: expert_tensor_parallel_size is 1 in those of Megatron-Bridge.
@@ -126,6 +131,8 @@ def routing_overrides(line: Line) -> dict[str, Value]:
     for pattern, facts in ROUTING:
         if line.notes(pattern):
             found |= {path: value for path, value in facts.items() if path.startswith("strategy.")}
+    if line.strategy == "megatron-core" and line.text("date") < FUSED_PERMUTATION:
+        found["strategy.permutation"] = "indexed"
     etp = line.notes(r"expert-tensor-parallel-size=(\d+)|expert TP=(\d+)")
     if etp:
         found["strategy.etp"] = int(etp.group(1) or etp.group(2))

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from perfmodel.library import find
 from validation.tools.adapters import adapters
+from validation.tools.assumed import completed
 from validation.tools.cases import Case, Skipped, UnknownMachine, machine
-from validation.tools.corrections import CORRECTIONS, MEMORY
+from validation.tools.corrections import CONVENTIONS, CORRECTIONS, MEMORY
 from validation.tools.experts import is_mixture, mixture_workload, routing_overrides, small_mixture
 from validation.tools.fabric import fabric_overrides
 from validation.tools.flags import flags, layout
@@ -38,11 +39,12 @@ FRAMEWORKS: tuple[tuple[str, str], ...] = (
     (r"ZeRO-3|HF Transformers \+ DeepSpeed", "deepspeed-zero-3"),
     (r"Megatron-DeepSpeed", "megatron-deepspeed"),
     (r"Megatron-LM \((commit 6985e58|Jan 2021|2021)|Megatron-LM PTD-P", "megatron-2021"),
-    (r"Megatron-LM \(selective", "megatron-2022"),
+    (r"Megatron-LM \((selective|sail-sg)", "megatron-2022"),
     (r"NeMo Megatron 22", "nemo-2022"),
     (r"NeMo|Megatron-Bridge|NVIDIA|\bNGC\b", "nemo"),
     (r"CI golden", "megatron-core-ci"),
-    (r"Megatron-Core|Megatron-Kwai|FlagScale|Primus|Megatron-LM [0-9a-f]{7}", "megatron-core"),
+    (r"Primus", "primus"),
+    (r"Megatron-Core|Megatron-Kwai|FlagScale|Megatron-LM [0-9a-f]{7}", "megatron-core"),
     (r"llm-foundry", "llm-foundry-fsdp"),
     (r"KempnerForge", "kempnerforge"),
     (r"torchtitan|FSDP2", "torchtitan-fsdp2"),
@@ -73,6 +75,9 @@ METRICS: tuple[tuple[str, Metric, str], ...] = (
 )
 """Column, metric and unit."""
 
+FLOP_RATES = frozenset({"model_flops_per_device_per_second", "hardware_flops_per_device_per_second", "mfu", "hfu"})
+"""Metrics that hang on how FLOP are counted."""
+
 DERIVED = {
     "step_time_s": r"step time",
     "samples_per_s": r"samples(_per_s|/s)",
@@ -85,6 +90,8 @@ NOTED: tuple[tuple[str, dict[str, Value]], ...] = (
     (r"DDP torch for PP=1", {}),
     (r"overlap-grad-reduce", {"strategy.gradient_overlap": "backward"}),
     (r"async ?TP", {"strategy.tensor_overlap": "backward"}),
+    (r"tp-comm-overlap", {"strategy.tensor_overlap": "passes"}),
+    (r"no torch\.compile", {"strategy.elementwise": "composed"}),
     (r"(?<!un)tied embeddings(?!\?)", {"workload.model.tied": True}),
     (r"\buntied embeddings", {"workload.model.tied": False}),
     (r"hidden-dropout=0", {"workload.model.dropout": False}),
@@ -98,8 +105,20 @@ MODELS: tuple[tuple[str, dict[str, Value]], ...] = ((r"llm-foundry", {"workload.
 """What a framework does to the models that it trains."""
 
 
-MODULES = {"layernorm": "norms", "moe_act": "activations", "mla_up_proj": "latent"}
+SCHEDULES = {
+    "": "", "1F1B": "", "1F1B-I": "", "1f1b-interleaved": "", "ZB-1p": "zero-bubble-h1", "ZB-2p": "zero-bubble-h2",
+}  # fmt: skip
+"""Pipeline schedules as tables print them, and ours. ZB-1p and ZB-2p are found by search within the memory of ZB-H1 and ZB-H2."""
+
+MODULES = {
+    "layernorm": "norms", "norm": "norms", "moe_act": "activations", "activation_function": "activations",
+    "mla_up_proj": "latent", "mlp": "mlp",
+}  # fmt: skip
 """Names of Megatron-Core's recompute_modules, and ours."""
+
+ALTERNATE = {"selective (per-op SAC)": "norms+output+gate+activations"}
+"""torchtitan's policy by operators: of a layer's seven products (wq wk wv wo w1 w3 w2) every other is executed again, and all that
+is no product, attention or collective; keys are left out, since they are made together with queries and values here."""
 
 JAX = {"core": r"context", "output": r"out_proj|saves dot|save_dot", "mlp": r"mlpwi\b|saves dot|dot_only"}
 """Parts of a layer that a JAX program executes again unless its policy keeps the product of this name."""
@@ -120,8 +139,12 @@ MaxText's configs/a3; maxtext/configure.sh of dgxc-benchmarking profiles first."
 SHARDING_NODES = {r"Pax .*\b5b": 1, r"Pax .*\b175b": 16}
 """Over how many nodes Pax spreads FSDP, the second of DCN_MESH_SHAPE (paxml/configure.sh)."""
 
-OFFLOADED = r"offload\w* ratio alpha=0?\.0*[1-9]|offloaded to host|CPU offload: (?!none)"
+OFFLOADED = r"offload\w* ratio alpha=(0?\.0*[1-9]|1)|offloaded to host|CPU offload: (?!none)"
 """How notes say that activations or states leave the device."""
+
+PIPELINED = r"Megatron-Bridge|^mlperf-training; .*(NeMo|NEMO|Nemo)"
+"""Recipes with --tp-comm-overlap, by study and framework: Megatron-Bridge's (docs/training/communication-overlap.md) and NVIDIA's of
+MLPerf (TP_COMM_OVERLAP of config_common.sh)."""
 
 BINARY = frozenset({"kempnerforge", "nanotron"})
 """Sources whose "GB" is 1024^3 by their code (KempnerForge, metrics/memory.py; nanotron's log: "Mem Res (GB)")."""
@@ -185,6 +208,17 @@ class Line:
         return "nemo-eager" if preset == "nemo" and is_mixture(self) and not self.notes("cuda graph") else preset
 
     @property
+    def printed_schedule(self) -> str:
+        """Of the pipeline, in the table's words; empty where it says none."""
+        found = self.notes(r"schedule ((?:ZB|V-|zbv|DualPipe|1F1B)[^\s;,]*)")
+        return found.group(1) if found else ""
+
+    @property
+    def schedule(self) -> str | None:
+        """Ours; empty is the default, None one that the model has not."""
+        return SCHEDULES.get(self.printed_schedule)
+
+    @property
     def is_megatron(self) -> bool:
         """Whether Megatron-LM's tokeniser pads the vocabulary."""
         return "Megatron" in self.framework
@@ -219,7 +253,7 @@ def _told_in_full(line: Line, stem: str) -> Line:
     """The row with what its table leaves out or says otherwise."""
     said = flags(line.text("notes"))
     notes = {"notes": f"{line.text('notes')}; {said}"} if said else {}
-    return Line({**line.cells, **notes, **CORRECTIONS.get(stem, ({}, ""))[0]})
+    return Line(completed(line.study, {**line.cells, **notes, **CORRECTIONS.get(stem, ({}, ""))[0]}))
 
 
 def _common_notes(lines: list[Line]) -> dict[str, set[str]]:
@@ -281,6 +315,7 @@ def _cases(line: Line, stem: str, common: set[str]) -> Iterator[Case]:
             seq_len=line.needed("seq_len", "sequence length"),
             precision=precision,
             recompute=recompute,
+            schedule=line.schedule or "",
             attention=_attention(line.text("attention_impl") or _local(line), line.strategy),
             overrides=overrides,
             metric=metric,
@@ -288,6 +323,7 @@ def _cases(line: Line, stem: str, common: set[str]) -> Iterator[Case]:
             unit=unit,
             split=cast("Literal['calibration', 'test']", line.text("split")),
             notes="" if position else notes,
+            convention=CONVENTIONS.get(line.study) if metric in FLOP_RATES else None,
             **_memory(line, metric),
         )
 
@@ -329,9 +365,8 @@ def _refuse(line: Line) -> None:
         raise Unusable("activations or states are offloaded to the host, which the model has not")
     if line.notes(r"test case \S*distill"):
         raise Unusable("distils from a second model, whose shape is not stated")
-    schedule = line.notes(r"schedule (ZB\S*|V-\S+|zbv\S*|DualPipe\S*)")
-    if schedule:
-        raise Unusable(f"pipeline schedule {schedule.group(1)} is none that the model has")
+    if line.schedule is None:
+        raise Unusable(f"pipeline schedule {line.printed_schedule} is none that the model has")
     if line.notes("interleave degree not stated") and not line.text("vpp"):
         raise Unusable("interleaved pipeline whose degree is not stated")
 
@@ -421,12 +456,14 @@ def _strategy_overrides(line: Line) -> dict[str, Value]:
             found |= {path: value for path, value in known.items() if path.startswith("strategy.")}
     if line.notes("DDP torch for PP=1") and single:
         found["strategy.gradient_overlap"] = "backward"
+    if (line.whole("tp") or 1) > 1 and re.search(PIPELINED, f"{line.study}; {line.framework}"):
+        found["strategy.tensor_overlap"] = "passes"
     if line.strategy == "nemo-2022" and not single:
         found["strategy.gradient_overlap"] = "none"
     if is_mixture(line):
         found |= routing_overrides(line)
     printed = _recipe(line)
-    modules = jax_modules(printed) or recomputed_modules(printed)
+    modules = jax_modules(printed) or recomputed_modules(printed) or ALTERNATE.get(printed, "")
     if modules and modules != "full":
         found["strategy.recompute_modules"] = modules
     found |= uneven_stages(line)
@@ -499,7 +536,7 @@ def _recompute(line: Line) -> str:
         return "selective"
     if "fsdp" not in line.strategy and recomputed_modules(printed):
         return "none"
-    if modules := jax_modules(printed):
+    if modules := jax_modules(printed) or ALTERNATE.get(printed, ""):
         return "full" if modules == "full" else "none"
     raise Unusable(f"recomputation '{printed}' is none that the model has")
 
@@ -526,8 +563,10 @@ def recomputed_modules(printed: str) -> str:
     >>> recomputed_modules("selective: layernorm+moe_act")
     'norms+activations'
     """
-    named = re.fullmatch(r"selective(?:: ?| \[)([\w+ ]+?)\]?", printed)
-    names = re.split(r"[+ ]", named.group(1)) if named else []
+    named = re.fullmatch(
+        r"selective(?:: ?| [\[(])([\w+ ]+?)[\])]?", printed.replace("activation function", "activation_function")
+    )
+    names = re.split(r" \+ |[+ ]", named.group(1)) if named else []
     return "+".join(MODULES[name] for name in names) if all(name in MODULES for name in names) else ""
 
 

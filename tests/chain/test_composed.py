@@ -1,0 +1,53 @@
+"""Layers that a model's code writes out in operations, and tensor-parallel messages that travel in pieces."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import perfmodel
+
+TOKENS, HIDDEN, HEADS, KV, HEAD, FFN = 4096, 4096, 32, 8, 128, 14336
+"""Of one sequence of Llama 3.1 8B."""
+
+
+def terms(elementwise: str = "merged", **job: Any) -> dict[str, Any]:
+    sets = {"strategy.elementwise": elementwise}
+    settings = {"devices": 1, "batch": 1, "seq": TOKENS, "precision": "bf16", "sets": sets} | job
+    return {term.name: term for term, *_ in perfmodel.predict("llama-3.1-8b", "dgx-h100", **settings).terms}
+
+
+@pytest.mark.parametrize(
+    ("name", "elements", "once", "written_out"),
+    [
+        ("mlp norm", TOKENS * HIDDEN, 4, 40),
+        ("mlp norm backward", TOKENS * HIDDEN, 6, 104),
+        ("rotary", TOKENS * (HEADS + KV) * HEAD, 4, 20),
+        ("rotary backward", TOKENS * (HEADS + KV) * HEAD, 4, 20),
+        ("swiglu", TOKENS * FFN, 6, 10),
+        ("swiglu backward", TOKENS * FFN, 10, 18),
+    ],
+)
+def test_bytes_of_an_element(name: str, elements: int, once: int, written_out: int) -> None:
+    assert float(terms()[name].inputs["traffic"]) == once * elements
+    assert float(terms("composed")[name].inputs["traffic"]) == written_out * elements
+
+
+def test_other_layers_are_those_of_one_kernel_each() -> None:
+    apart = {"norm", "rotary", "swiglu", "parameter"}
+    separate, composed = terms("separate"), terms("composed")
+    alike = [name for name in separate if not apart & set(name.split())]
+    assert len(alike) > len(apart)
+    assert all(float(separate[name].time) == float(composed[name].time) for name in alike)
+
+
+@pytest.mark.parametrize("tp", [2, 4, 8])
+def test_the_last_piece_of_a_scatter_is_hidden_by_nothing(tp: int) -> None:
+    sets = {"strategy.tensor_overlap": "passes"}
+    job: dict[str, Any] = {"devices": tp, "tp": tp, "strategy": "nemo", "batch": 1, "seq": TOKENS, "precision": "bf16"}
+    found = perfmodel.predict("llama-3.1-8b", "dgx-h100", sets=sets, **job).terms
+    whole = TOKENS * HIDDEN * 2
+    sizes = {(t.name, float(t.inputs["size"])) for t, *_ in found if t.name.startswith("tensor reduce-scatter")}
+    assert ("tensor reduce-scatter end", whole / tp) in sizes
+    assert ("tensor reduce-scatter", whole - whole / tp) in sizes
