@@ -14,7 +14,7 @@ TOKENS, HIDDEN, HEADS, KV, HEAD, FFN = 4096, 4096, 32, 8, 128, 14336
 
 def terms(elementwise: str = "merged", **job: Any) -> dict[str, Any]:
     sets = {"strategy.elementwise": elementwise}
-    settings = {"devices": 1, "batch": 1, "seq": TOKENS, "precision": "bf16", "sets": sets} | job
+    settings: dict[str, Any] = {"devices": 1, "batch": 1, "seq": TOKENS, "precision": "bf16", "sets": sets} | job
     return {term.name: term for term, *_ in perfmodel.predict("llama-3.1-8b", "dgx-h100", **settings).terms}
 
 
