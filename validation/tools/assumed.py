@@ -46,9 +46,6 @@ STANDS: tuple[Stand, ...] = (
         "zero-bubble", {"precision": "fp16", "vocab": "32000", "attention_impl": "unfused (before FlashAttention)"},
         f"fp16 and unfused attention as in the authors' script ({ZERO_BUBBLE}), vocabulary of 32,000 by the printed sizes",
     ),
-    Stand(
-        "llama3-paper", {"microbatch": "1", "recompute": "none"}, "one sequence a microbatch, nothing recomputed (assumed)",
-    ),
 )  # fmt: skip
 """By study; the first that fits."""
 

@@ -367,7 +367,7 @@ def _refuse(line: Line) -> None:
         raise Unusable("distils from a second model, whose shape is not stated")
     if line.schedule is None:
         raise Unusable(f"pipeline schedule {line.printed_schedule} is none that the model has")
-    if line.notes("interleave degree not stated") and not line.text("vpp"):
+    if line.notes("interleave degree not stated|interleaved pipeline .*VPP not printed") and not line.text("vpp"):
         raise Unusable("interleaved pipeline whose degree is not stated")
 
 
