@@ -11,9 +11,11 @@ import numpy as np
 from perfmodel.cost.capacity import Footprint, footprint
 from perfmodel.cost.compute import Processor
 from perfmodel.cost.demand import Range, device, reserved, room
-from perfmodel.cost.holdings import fullest
+from perfmodel.cost.holdings import fullest, leaving_activations
 from perfmodel.cost.interval import interval
+from perfmodel.cost.kept_off import kept_by_hosts, off_room
 from perfmodel.cost.losses import ladder
+from perfmodel.cost.offload import HostSide
 from perfmodel.cost.outcome import Run, energy, run_of, step_cost
 from perfmodel.cost.passes import Passes
 from perfmodel.graph import expand
@@ -46,7 +48,7 @@ COMMUNICATION = (
     "server",
 )
 """Kinds of terms that are messages."""
-IDLE = (*COMMUNICATION, "bubble", "host")
+IDLE = (*COMMUNICATION, "offload", "bubble", "host")
 """Kinds of terms in which no kernel runs."""
 
 
@@ -202,10 +204,17 @@ class Prediction:
         """Bytes that stay free on the fullest device in the middle of cases; below 0 the allocator must give back what it keeps."""
         return float(self.hardware.device.memory.capacity) - float(np.max(self.memory_device.typical))
 
+    @cached_property
+    def kept_off(self) -> dict[str, dict[str, float]]:
+        """Bytes by state that each host keeps for its devices in memory and on drives."""
+        return kept_by_hosts(self.share, self.state, self.layout, self.strategy, self.hardware)
+
     @property
     def fits(self) -> bool:
-        """Whether the tensors of the fullest stage find room beside the least context."""
-        return self.memory_peak <= room(self.hardware)
+        """Whether tensors of the fullest stage find room beside the least context, and hosts for what is kept off."""
+        return self.memory_peak <= room(self.hardware) and all(
+            sum(sizes.values()) <= off_room(self.hardware, tier) for tier, sizes in self.kept_off.items()
+        )
 
     @property
     def cost(self) -> float | None:
@@ -306,6 +315,8 @@ def stage_of(work: Work, processor: Processor, hardware: Hardware, strategy: Str
     share = work.share
     passes = Passes(processor, hardware.network, strategy, work.state)
     forward, backward = passes.forward(share.body), passes.backward(share.body)
+    leaving, tier = leaving_activations(share, strategy), strategy.keeps_off.activations
+    side = HostSide(hardware.host, layout.devices)
     return Stage(
         body_forward=forward,
         body_backward=backward,
@@ -314,6 +325,8 @@ def stage_of(work: Work, processor: Processor, hardware: Hardware, strategy: Str
         sends=(_sends(share, layout, passes, strategy),),
         slack=layout.cut.spare / share.layers * (duration(forward) + duration(backward)),
         asynchronous=float(strategy.pipeline_overlap == "chunks"),
+        saves=() if tier == "none" else (side.out("activations", leaving, tier),),
+        restores=() if tier == "none" else (side.back("activations", leaving, tier),),
     )
 
 
