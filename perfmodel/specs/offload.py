@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from pydantic import model_validator
 
 from perfmodel.origin import KeepOrigin
 from perfmodel.specs.common import Share
-from perfmodel.yamlfile import Fault, Spec
+from perfmodel.yamlfile import Fault, Spec, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -88,9 +88,16 @@ def _entries(text: str) -> dict[str, str | float]:
     words = [word.strip() for word in text.replace(",", "+").split("+")]
     if words == ["none"]:
         return {}
-    if not all(name and value for name, _, value in (word.partition("=") for word in words)):
-        raise ValueError(f"must be entries such as optimizer=host+activations=host ({', '.join(STATES)}), or none")
-    return {name.strip(): _value(value.strip()) for name, _, value in (word.partition("=") for word in words)}
+    pairs = [tuple(part.strip() for part in word.partition("=")[::2]) for word in words]
+    known = tuple(Offload.model_fields)
+    for name, value in pairs:
+        if not (name and value):
+            raise ValueError("must be entries such as optimizer=host+activations=host, or none")
+        if name not in known:
+            raise ValueError(f"knows no {name!r}{nearest(name, known) or '; it knows ' + ', '.join(known)}")
+        if name in STATES and value not in get_args(get_args(Tier)[0]):
+            raise ValueError(f"{name} must be none, host or nvme, not {value!r}")
+    return {name: _value(value) for name, value in pairs}
 
 
 def _value(text: str) -> str | float:
