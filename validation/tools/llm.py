@@ -15,7 +15,8 @@ from perfmodel.library import find
 from validation.tools.cases import Case, Skipped, UnknownMachine, machine
 from validation.tools.corrections import CORRECTIONS, MEMORY
 from validation.tools.experts import is_mixture, mixture_workload, routing_overrides, small_mixture
-from validation.tools.fabric import fabric_overrides
+from validation.tools.fabric import fabric_overrides, link_overrides
+from validation.tools.offloads import Unstated, offload_of
 from validation.tools.shapes import Shape, named
 
 if TYPE_CHECKING:
@@ -94,6 +95,9 @@ MODELS: tuple[tuple[str, dict[str, Value]], ...] = ((r"llm-foundry", {"workload.
 MODULES = {"layernorm": "norms", "moe_act": "activations", "mla_up_proj": "latent"}
 """Names of Megatron-Core's recompute_modules, and ours."""
 
+SAME = {"selective (norm + activation function)": "selective: layernorm+moe_act"}
+"""Policies of others that do what Megatron-Core's do."""
+
 JAX = {"core": r"context", "output": r"out_proj|saves dot|save_dot", "mlp": r"mlpwi\b|saves dot|dot_only"}
 """Parts of a layer that a JAX program executes again unless its policy keeps the product of this name."""
 
@@ -108,9 +112,6 @@ paxml/paxml_mod_configs.py at v24.11.1, of https://github.com/NVIDIA/dgxc-benchm
 
 SHARDING_NODES = {r"Pax .*\b5b": 1, r"Pax .*\b175b": 16}
 """Over how many nodes Pax spreads FSDP, the second of DCN_MESH_SHAPE (paxml/configure.sh)."""
-
-OFFLOADED = r"offload\w* ratio alpha=0?\.0*[1-9]|offloaded to host|CPU offload: (?!none)"
-"""How notes say that activations or states leave the device."""
 
 DEEP = 3
 """Layers of a chunk from which on DeepSeek's recipes leave out those of the last alone: Et*4|(t*4|)*14tmL."""
@@ -221,6 +222,7 @@ def _cases(line: Line, stem: str, common: set[str]) -> Iterator[Case]:
     precision = _precision(line, assumed)
     devices = line.needed("devices", "number of devices")
     hardware = _machine(line)
+    overrides |= link_overrides(line.text("hardware"))
     overrides |= fabric_overrides(hardware, line.text("interconnect"), devices)
     overrides |= _strategy_overrides(line)
     zero = _zero(line)
@@ -294,8 +296,6 @@ def _refuse(line: Line) -> None:
         raise Unusable(f"architecture {family or 'not stated'} is none that the model has")
     if line.text("usable") == "no":
         raise Unusable(_why_unusable(line))
-    if line.notes(OFFLOADED) or "offload" in line.text("recompute"):
-        raise Unusable("activations or states are offloaded to the host, which the model has not")
     schedule = line.notes(r"schedule (ZB\S*|V-\S+|zbv\S*|DualPipe\S*)")
     if schedule:
         raise Unusable(f"pipeline schedule {schedule.group(1)} is none that the model has")
@@ -395,10 +395,21 @@ def _strategy_overrides(line: Line) -> dict[str, Value]:
     modules = jax_modules(printed) or recomputed_modules(printed)
     if modules and modules != "full":
         found["strategy.recompute_modules"] = modules
+    found |= _offload(line)
     found |= _uneven(line)
     if re.search("fp32 grad accumulation", line.text("precision")):
         found["strategy.gradient_precision"] = "fp32"
     return found
+
+
+def _offload(line: Line) -> dict[str, Value]:
+    """What leaves the devices."""
+    layers = (line.whole("layers") or 1) // (line.whole("pp") or 1)
+    try:
+        found = offload_of(line.text("notes"), line.text("recompute"), layers)
+    except Unstated as reason:
+        raise Unusable(str(reason)) from reason
+    return {"strategy.offload": found} if found else {}
 
 
 def _uneven(line: Line) -> dict[str, Value]:
@@ -453,7 +464,8 @@ def _precision(line: Line, assumed: list[str]) -> str:
 def _recipe(line: Line) -> str:
     """What a table prints of recomputation, or else the recipe that it belongs to."""
     told = (kept for pattern, kept in RECIPES if re.search(pattern, line.run))
-    return line.text("recompute") or next(told, "")
+    printed = line.text("recompute")
+    return SAME.get(printed, printed) or next(told, "")
 
 
 def _recompute(line: Line) -> str:
@@ -483,7 +495,7 @@ def jax_modules(printed: str) -> str:
     >>> jax_modules("custom: decoder_layer_input=device ; rest recomputed"), jax_modules("selective")
     ('full', '')
     """
-    if not re.search(r"^custom:|^save_|minimal", printed):
+    if not re.search(r"^custom:|^save_|minimal|_offloaded$", printed):
         return ""
     if not re.search(r"q/k/v|query_proj|qkv|saves dot", printed):
         return "full"

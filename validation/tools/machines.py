@@ -41,7 +41,7 @@ RULES = (
     Rule("dgx-b300", r"\bB300\b", per_node=(8,)),
     Rule("dgx-h200", r"\bH200\b", per_node=(8,)),
     Rule("h200-4gpu", r"\bH200\b", per_node=(4,)),
-    Rule("dgx-h100", rf"\bH100\b{_NO_PCIE}", memory=(80,), per_node=(1, 8)),
+    Rule("dgx-h100", rf"\bH[18]00\b{_NO_PCIE}", memory=(80,), per_node=(1, 8)),
     Rule("grand-teton-h100-96gb", rf"\bH100\b{_NO_PCIE}", memory=(96,), per_node=(8,)),
     Rule("jean-zay-a100", rf"\bA100\b{_NO_PCIE}", memory=(80,), per_node=(8,), fabric=r"Jean ?Zay|Omni-?Path|\bbloom"),
     Rule("dgx-a100-80gb", rf"\bA100\b{_NO_PCIE}", memory=(80,), per_node=(8,)),
