@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perfmodel.planner.limits import OBJECTIVES
+from perfmodel.planner.limits import FIGURES, OBJECTIVES
 from perfmodel.planner.plan import Plan, Rejected, cost, objective_of
 from perfmodel.planner.search import LEAD_ERROR, is_near
 from perfmodel.reporting.prediction import record
@@ -90,6 +90,7 @@ def choices_text(strategy: Strategy) -> str:
     plain = Strategy()
     parts += [str(getattr(s, name)) for name in ("schedule", "order", "stage_layers")
               if getattr(s, name) != getattr(plain, name)]  # fmt: skip
+    parts += [f"offload {s.offload}"] if s.keeps_off.tiers else []
     return ", ".join(parts)
 
 
@@ -99,6 +100,7 @@ def _row(plan: Plan, index: int, made: Prediction) -> dict[str, Any]:
     wanted = ("step_time", "mfu", "hfu", "memory.peak", "cost_per_step", "energy_per_step", "interval.low", "interval.high",
               "throughput.samples_per_second", "throughput.tokens_per_second")  # fmt: skip
     named = {name: whole[f"strategy.{name}"] for name in ("devices", *DEGREES, *CHOICES)}
+    named["offload"] = str(made.strategy.keeps_off)
     tie = bool(is_near(np.array([objective_of(plan, made)]), objective_of(plan, plan.plans[0]))[0])
     return {
         "rank": index, "tie": tie, "hardware": str(made.hardware.name), **named,
@@ -271,8 +273,8 @@ def _question(plan: Plan, one: Rejected) -> Any:
 
 def _broken_text(broken: tuple[Any, float, float]) -> str:
     limit, value, excess = broken
-    unit = {"memory.peak": "B", "step_time": "s", "cost_per_step": "USD", "energy_per_step": "J"}.get(limit.figure)
-    shown = [quantity(each, unit) if unit else f"{each:.4g}" for each in (value, limit.bound)]
+    unit = FIGURES[limit.figure][0]
+    shown = [quantity(each, unit) if unit != "1" else f"{each:.4g}" for each in (value, limit.bound)]
     return (
         f"{limit.figure} {shown[0]}, {100 * excess:.2g} % {'over' if limit.relation == '<=' else 'short of'} {shown[1]}"
     )
@@ -325,4 +327,8 @@ def _mend(plan: Plan) -> str:
     if limit.figure == "memory.peak":
         missing = quantity(value - limit.bound, "B")
         return f"the nearest plan lacks {missing} on its fullest device; take more devices, a smaller sequence, or devices with more memory."
+    if limit.figure.startswith("memory."):
+        missing, tier = quantity(value - limit.bound, "B"), limit.figure.split(".")[1]
+        what = "memory" if tier == "host" else "drives"
+        return f"the nearest plan lacks {missing} of {what} on each host; offload less, take more hosts, or hosts with more."
     return f"relax {limit.text}, take another number of devices, or another machine."

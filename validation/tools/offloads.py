@@ -38,7 +38,9 @@ def offload_of(notes: str, recompute: str, layers: int) -> str:
     """
     if re.search(UNSTATED, notes) and not re.search("origin|baseline", notes):
         raise Unstated("how much of the activations is offloaded is not stated")
-    states = [entry for pattern, entry in STATES.items() if re.search(rf"CPU offload: [^;]*{pattern}", notes, re.IGNORECASE)]
+    states = [
+        entry for pattern, entry in STATES.items() if re.search(rf"CPU offload: [^;]*{pattern}", notes, re.IGNORECASE)
+    ]
     return "+".join([*states, *_activations(notes, recompute, layers)])
 
 
