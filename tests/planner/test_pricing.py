@@ -97,13 +97,25 @@ CASES: dict[str, tuple[str, str, int, int, dict[str, Any]]] = {
         {"weight_gather": "two-stage", "fix": {"zero": ["IIG", "NIG", "IGG"]}},
     ),
     "states and activations on hosts": (
-        "gpt3-175b", "dgx-a100-80gb", 64, 96,
+        "gpt3-175b",
+        "dgx-a100-80gb",
+        64,
+        96,
         {"fix": {"offload": "all", "recompute": ["none", "full"], "zero": [0, 1, 3], "order": "tp-cp-ep-dp-pp"}},
     ),
     "experts on drives": (
-        "mixtral-8x7b", "dgx-h100", 32, 64,
-        {"fix": {"offload": ["none", "optimizer=nvme+parameters=nvme+activations=host+activations_fraction=0.5"],
-                 "schedule": ["1f1b", "breadth-first", "zero-bubble-h1"], "recompute": "none", "zero": [0, 3]}},
+        "mixtral-8x7b",
+        "dgx-h100",
+        32,
+        64,
+        {
+            "fix": {
+                "offload": ["none", "optimizer=nvme+parameters=nvme+activations=host+activations_fraction=0.5"],
+                "schedule": ["1f1b", "breadth-first", "zero-bubble-h1"],
+                "recompute": "none",
+                "zero": [0, 3],
+            }
+        },
     ),
     "another order": ("gpt3-175b", "dgx-a100-80gb", 64, 96, {"order": "tp-cp-ep-pp-dp"}),
 }
