@@ -333,8 +333,13 @@ def stage_of(work: Work, processor: Processor, hardware: Hardware, strategy: Str
 def sync_of(work: Work, hardware: Hardware, strategy: Strategy, layout: Layout) -> Synchronisation:
     """What replicas exchange, priced; the fullest stage sets how much."""
     share = work.share
-    parameters, experts = fullest(share, layout, strategy)
-    return synchronise(Replicas(parameters, share.tied, share.layers, work.state, layout, hardware, strategy, experts))
+    counts = fullest(share, layout, strategy)
+    return synchronise(
+        Replicas(
+            tied=share.trained.tied, units=share.layers, state=work.state, layout=layout, hardware=hardware,
+            strategy=strategy, **counts,
+        )
+    )  # fmt: skip
 
 
 def tree_of(stage: Stage, sync: Synchronisation, strategy: Strategy, layout: Layout, processor: Processor) -> Part:

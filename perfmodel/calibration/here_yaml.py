@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 HERE = {"source": "here", "status": "measured"}
 ASSUMED = {"source": "here", "status": "assumed"}
+TILES = ((8, 16), (16, 16), (32, 32), (64, 64), (128, 128))
+"""Rows x columns of a product that a core works on: from what its registers hold, so that few rows are not padded to many, to what
+its second cache does."""
 
 
 def first_text(found: Found, name: str, peak: float, link: Link | None, slowdown: float | None) -> str:
@@ -93,6 +96,7 @@ def _efficiency(found: Found, slowdown: float | None) -> dict[str, Any]:
             "fraction": 0.9,
             "tile_balance": 7,
             "depth_half": 80,
+            "tiles": [list(tile) for tile in TILES],
             **ASSUMED,
             "note": "too few products were timed to tell",
         },

@@ -182,8 +182,8 @@ def standing(held: Holdings, state: State, layout: Layout, strategy: Strategy, s
     """States by their sharding, less what is kept off the device, and the buffers of whatever spreads them."""
     habits, spread, off = strategy.allocates, strategy.sharding, strategy.keeps_off
 
-    def over_ranks(size: Bytes, scope: Scope) -> Bytes:
-        return spread_over(held, layout, size, scope)
+    def over_ranks(size: Bytes, scope: Scope, of: Holdings = held) -> Bytes:
+        return spread_over(of, layout, size, scope)
 
     versions = weight_versions(strategy.schedule, stage, layout.pp, layout.microbatches)
     narrow = habits.narrow_weights == "gathered" and state.is_mixed and off.optimizer == "none"
@@ -195,15 +195,15 @@ def standing(held: Holdings, state: State, layout: Layout, strategy: Strategy, s
     return Standing(
         weights=over_ranks(0.0 if cast else versions * state.weight * (1 - off.share("parameters")), spread.parameters),
         gradients=over_ranks(
-            state.gradient * (1 - off.share("gradients")), "N" if habits.unsharded_gradients else spread.gradients
+            state.gradient * (1 - off.share("gradients")), "N" if habits.unsharded_gradients else spread.gradients, held.learning
         ),
-        optimizer=over_ranks(state.optimizer * stays, spread.optimizer),
-        buckets=habits.bucket_size + over_ranks(state.weight * copies, "N") * replicas,
+        optimizer=over_ranks(state.optimizer * stays, spread.optimizer, held.learning),
+        buckets=habits.bucket_size + over_ranks(state.weight * copies, "N", held.learning) * replicas,
         workspace=habits.workspace + 0.0 * np.asarray(stage),
         gathered=_gathered(held, state, fetched),
-        unreduced=_unreduced(held, state, layout, strategy),
-        update=Moments(0.0, 0.0, over_ranks(float(habits.update) * (1 - stepped), spread.optimizer)),
-        staging=_states_passing(held, state, layout, strategy),
+        unreduced=_unreduced(held.learning, state, layout, strategy),
+        update=Moments(0.0, 0.0, over_ranks(float(habits.update) * (1 - stepped), spread.optimizer, held.learning)),
+        staging=_states_passing(held.learning, state, layout, strategy),
     )  # fmt: skip
 
 

@@ -56,11 +56,18 @@ class Holdings:
     """Of what the body keeps, what goes to the host."""
     staged: Bytes = 0.0
     """Of it, what is on its way."""
+    trained: Holdings | None = None
+    """Of them, what has gradients, where weights are frozen; None is all."""
 
     @property
     def parameters(self) -> Count:
         """All of them."""
         return self.dense + self.experts
+
+    @property
+    def learning(self) -> Holdings:
+        """What has gradients and optimiser states."""
+        return self.trained or self
 
 
 def holdings(share: Share, layout: Layout, strategy: Strategy, stage: Count) -> Holdings:
@@ -95,6 +102,7 @@ def holdings(share: Share, layout: Layout, strategy: Strategy, stage: Count) -> 
         backward=share.boundary + _most(share.body, lambda b: _largest(inside(o.op) for o in b.ops)),
         entering=np.where(first, prologue, 0), head=np.where(last, epilogue, 0), copies=copies,
         leaving=leaving, staged=np.minimum(leaving, IN_TRANSIT * leaving / np.maximum(on.layers, 1)),
+        trained=None if share.trained is share else holdings(share.trained, layout, strategy, stage),
     )  # fmt: skip
 
 
@@ -121,10 +129,19 @@ def telling_stages(layout: Layout) -> tuple[Count, ...]:
     return np.zeros_like(last), np.minimum(1, last), last
 
 
-def fullest(share: Share, layout: Layout, strategy: Strategy) -> tuple[Count, Count]:
-    """Parameters, and those of routed experts among them, of the stage with most: one of the ends, or the second."""
+def fullest(share: Share, layout: Layout, strategy: Strategy) -> dict[str, Count]:
+    """Parameters, experts among them, and what of both is trained, of the stage with most: one of the ends, or the second."""
     found = [holdings(share, layout, strategy, stage) for stage in telling_stages(layout)]
-    return reduce(np.maximum, (f.parameters for f in found)), reduce(np.maximum, (f.experts for f in found))
+    counts = (
+        {
+            "parameters": f.parameters,
+            "experts": f.experts,
+            "trained": f.learning.parameters,
+            "trained_experts": f.learning.experts,
+        }
+        for f in found
+    )
+    return reduce(lambda a, b: {name: np.maximum(a[name], b[name]) for name in a}, counts)
 
 
 def stage_parameters(share: Share, *, first: Count, last: Count) -> Count:

@@ -37,8 +37,8 @@ def states_kept_off(held: Holdings, state: State, layout: Layout, strategy: Stra
     off, spread = strategy.keeps_off, strategy.sharding
     arriving = state.gradient * off.share("optimizer") * off.updates_on_host
     sizes = {
-        "optimizer": spread_over(held, layout, state.optimizer * off.share("optimizer"), spread.optimizer),
-        "gradients": spread_over(held, layout, arriving, spread.optimizer),
+        "optimizer": spread_over(held.learning, layout, state.optimizer * off.share("optimizer"), spread.optimizer),
+        "gradients": spread_over(held.learning, layout, arriving, spread.optimizer),
         "parameters": spread_over(held, layout, state.weight * off.share("parameters"), spread.parameters),
     }
     on_drives = {name: size for name, size in sizes.items() if off.tier(name) == "nvme"}

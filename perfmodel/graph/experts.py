@@ -46,6 +46,8 @@ class Experts:
     """Casting to narrow operands is a pass of its own, as in training; serving engines keep weights and tokens narrow."""
     capacity: Count | None = None
     """Slots of an expert over its mean share; None computes what comes."""
+    frozen: bool = False
+    """The weights are not trained."""
 
     @property
     def parameters(self) -> Count:
@@ -61,8 +63,9 @@ class Experts:
 
     @property
     def saved(self) -> Bytes:
-        """Inputs of the products and of the activation."""
-        return self.tokens * (self.hidden + (2 + self.gated) * self.inner) * self.element
+        """Inputs of the products, where their weights are trained, and of the activation."""
+        inputs = 0 if self.frozen else self.hidden + self.inner
+        return self.tokens * (inputs + (1 + self.gated) * self.inner) * self.element
 
     def launches(self, *, backward: bool) -> Count:
         """Kernels beyond those below, where each expert has products of its own: gradients are two of each forward one."""
@@ -88,9 +91,9 @@ class Experts:
         return Stream(f"{self.name} activation", width * self._computed * self.element)
 
     def backward(self) -> Kernels:
-        """Gradients of inputs and weights of both products, and of the activation."""
+        """Gradients of inputs and, where they are trained, of weights of both products, and of the activation."""
         up = (1 + self.gated) * self.inner
-        return (
+        kernels = (
             self._sorting("unsort backward"),
             *self._cast("down gradient cast", self.hidden),
             self._grouped("down input gradient", self._rows, self.inner, self.hidden),
@@ -101,6 +104,7 @@ class Experts:
             self._grouped("up weight gradient", self.hidden, up, self._rows, of_weight=True),
             self._sorting("sort backward"),
         )
+        return tuple(k for k in kernels if not (self.frozen and isinstance(k, Gemm) and k.is_weight_gradient))
 
     @property
     def _busy(self) -> Count:

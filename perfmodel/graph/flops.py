@@ -5,19 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from perfmodel.graph.kernels import Convolution, FlashAttention, Fused, Gemm, Repeated
-from perfmodel.graph.ops import Attention, Experts
+from perfmodel.graph.ops import Attention, Experts, is_frozen
 from perfmodel.graph.recomputation import repeated
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from perfmodel.graph.graph import Graph
     from perfmodel.graph.ops import Op
     from perfmodel.units import Count, Flop
 
 Convention = Literal["full-attention", "causal", "6nd"]
 CONVENTIONS: dict[Convention, str] = {
-    "full-attention": "3 x the forward matrix products, attention over all pairs of tokens (Megatron-LM, SC 2021)",
+    "full-attention": "3 x the forward matrix products, 2 x those of frozen weights, attention over all pairs of tokens (Megatron-LM, SC 2021)",
     "causal": "the same with half of the attention where it is causal (FlashAttention-2, Llama 3)",
-    "6nd": "6 x parameters that a token uses x tokens, without attention (Kaplan et al., 2020)",
+    "6nd": "6 x parameters that a token uses x tokens, 4 x frozen ones, without attention (Kaplan et al., 2020)",
 }
 
 
@@ -29,18 +31,28 @@ def model_flops(graph: Graph, convention: Convention = "full-attention") -> Flop
         convention: a key of `CONVENTIONS`; for models without tokens 6nd falls back to the products.
     """
     if convention == "6nd" and graph.tokens is not None:
-        return 6 * active_parameters(graph) * graph.tokens
+        return 2 * _active(graph, _passes) * graph.tokens
     causal = convention == "causal"
-    return 3 * sum(block.repeat * sum(_forward(op, causal=causal) for op in block.ops) for block in graph.blocks())
+    return sum(b.repeat * sum(_passes(op) * _forward(op, causal=causal) for op in b.ops) for b in graph.blocks())
 
 
 def active_parameters(graph: Graph) -> Count:
     """Parameters that each token goes through: of experts those that it is sent to, of all else all."""
-    return sum(block.repeat * sum(map(_active, block.ops)) for block in graph.blocks())
+    return _active(graph, lambda _: 1)
 
 
-def _active(op: Op) -> Count:
-    return op.active_parameters if isinstance(op, Experts) else op.parameters
+def _active(graph: Graph, weight: Callable[[Op], int]) -> Count:
+    """Sum over operations, each by its weight."""
+    return sum(
+        block.repeat
+        * sum(weight(op) * (op.active_parameters if isinstance(op, Experts) else op.parameters) for op in block.ops)
+        for block in graph.blocks()
+    )
+
+
+def _passes(op: Op) -> int:
+    """Forward, gradients of inputs and, where they are trained, of weights."""
+    return 2 if is_frozen(op) else 3
 
 
 def recomputed_flops(

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
 def gathered_for(op: Op) -> Bytes:
     """What a product needs of its input beyond the part of the sequence that this device keeps."""
-    return op.rows * op.inputs * op.element * (1 - 1 / op.saved_over) if isinstance(op, Linear) else 0.0
+    if not isinstance(op, Linear) or op.frozen:
+        return 0.0
+    return op.rows * op.inputs * op.element * (1 - 1 / op.saved_over)
 
 
 def inside(op: Op) -> Bytes:

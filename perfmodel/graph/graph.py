@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from perfmodel.graph.ops import is_frozen
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -26,6 +28,11 @@ class Block:
     def parameters(self) -> Count:
         """Weights of one repetition."""
         return sum(op.parameters for op in self.ops)
+
+    @property
+    def trained(self) -> Count:
+        """Of them, those that are trained."""
+        return sum(op.parameters for op in self.ops if not is_frozen(op))
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +63,13 @@ class Graph:
 
     @property
     def parameters(self) -> Count:
-        """Trained parameters of the whole model."""
+        """Of the whole model, trained or frozen."""
         return sum(block.repeat * block.parameters for block in self.blocks())
+
+    @property
+    def trained(self) -> Count:
+        """Of them, those that are trained."""
+        return sum(block.repeat * block.trained for block in self.blocks())
 
     def flops(self) -> Flop:
         """Forward and backward of one microbatch, as executed without recomputation."""

@@ -31,6 +31,7 @@ __all__ = [
     "Norm",
     "Op",
     "Opaque",
+    "is_frozen",
 ]
 
 
@@ -57,6 +58,8 @@ class Linear:
     """Operands are cast to this size for the product (fp8, fp4); None computes as they are stored."""
     gathered: Count = 1
     """Ranks that each cast their part of what tensor parallelism gathers: the input of a column split, the gradient of a row split."""
+    frozen: bool = False
+    """The weights are not trained."""
 
     @property
     def travelling(self) -> Bytes:
@@ -71,20 +74,22 @@ class Linear:
     @property
     def saved(self) -> Bytes:
         """The input, for the gradient of the weights."""
-        return self.rows * self.inputs * self.element / self.saved_over * (not self.input_kept)
+        return self.rows * self.inputs * self.element / self.saved_over * (not (self.input_kept or self.frozen))
 
     def forward(self) -> Kernels:
         """One product; the bias rides along."""
         return (*self._cast("cast", self.inputs, "column"), self._gemm(self.name, self.rows, self.outputs, self.inputs))
 
     def backward(self) -> Kernels:
-        """Gradients of the input and of the weights."""
+        """Gradients of the input and, where they are trained, of the weights."""
+        gradient = self._gemm(f"{self.name} input gradient", self.rows, self.inputs, self.outputs)
+        cast = self._cast("cast backward", self.outputs, "row")
+        if self.frozen:
+            return (*cast, gradient)
         weight = self._gemm(
             f"{self.name} weight gradient", self.inputs, self.outputs, self.rows, SPLITS, of_weight=True
         )
-        gradient = self._gemm(f"{self.name} input gradient", self.rows, self.inputs, self.outputs)
         bias = (Stream(f"{self.name} bias gradient", self.rows * self.outputs * self.element),) if self.bias else ()
-        cast = self._cast("cast backward", self.outputs, "row")
         return (*cast, weight, *bias) if self.first else (*cast, gradient, weight, *bias)
 
     def _gemm(
@@ -127,6 +132,8 @@ class Norm:
     """Of a framework's general kernels: one element at a time, and the gradient of the parameters in a pass of its own."""
     singly: int = 0
     """Times that kernels go over a map one element at a time, forward and backward: of batch norm, whose channels lie apart."""
+    frozen: bool = False
+    """Scale and shift are not trained."""
 
     @property
     def parameters(self) -> Count:
@@ -145,7 +152,8 @@ class Norm:
     def backward(self) -> Kernels:
         """Read the input and the gradient, write the gradient; batch norm reads both twice, and so do general kernels."""
         backward = self._stream(f"{self.name} backward", 2 * self.passes - 1)
-        return (backward, self._stream(f"{self.name} parameter gradient", 2)) if self.single else (backward,)
+        alone = self.single and not self.frozen
+        return (backward, self._stream(f"{self.name} parameter gradient", 2)) if alone else (backward,)
 
     def _stream(self, name: str, passes: Count) -> Stream:
         elements = self.rows * self.width
@@ -208,6 +216,8 @@ class Embedding:
     vocabulary: Count
     element: Bytes
     split: Split = "vocabulary"
+    frozen: bool = False
+    """The table is not trained."""
 
     @property
     def parameters(self) -> Count:
@@ -229,6 +239,8 @@ class Embedding:
         The radix sort of PyTorch's `embedding_dense_backward` takes three digits of 8 bits, each a pass that reads and
         writes an index and a position of 8 bytes.
         """
+        if self.frozen:
+            return ()
         zero = Stream(f"{self.name} zero", self.vocabulary * self.width * self.element)
         sort = Stream(f"{self.name} sort", 3 * 2 * (8 + 8) * self.rows)
         return (zero, sort, self._gather(f"{self.name} backward", 1 + np.minimum(self.vocabulary / self.rows, 1)))
@@ -269,3 +281,8 @@ class Loss:
 
 
 Op = Linear | Attention | Norm | Elementwise | Embedding | Experts | Loss | Conv2d | Lstm | Opaque
+
+
+def is_frozen(op: Op) -> bool:
+    """Whether its weights are not trained."""
+    return isinstance(op, Linear | Norm | Embedding | Experts) and op.frozen

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from perfmodel.graph.adapters import adapted
 from perfmodel.graph.builder import Builder, Ops, vocabulary
 from perfmodel.graph.graph import Block, Graph
 from perfmodel.specs.common import ELEMENT_BYTES, STORED_BYTES
@@ -44,8 +45,9 @@ def transformer(model: Transformer, training: Training, *, microbatch: Count, fu
             Block("decoder layer", _decoder(top, sequence), model.decoder_layers),
         )
         prologue = (*prologue, Block("decoder embedding", top.relative()))
+    freeze = training.adapters
     return Graph(
-        prologue, body, (Block("head", top.head()),),
+        adapted(prologue, freeze), adapted(body, freeze), adapted((Block("head", top.head()),), freeze),
         boundary=build.tokens * model.hidden * stored,
         tied=vocabulary(model) * model.hidden if model.tied and model.vocabulary else 0,
         tokens=build.tokens if top is build else build.tokens + top.tokens,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from perfmodel.graph.ops import Experts, Linear
+from perfmodel.graph.ops import Experts, Linear, is_frozen
 from perfmodel.parallel import context, expert, tensor
 from perfmodel.parallel.layout import Group, Layout, arrange
 from perfmodel.parallel.messages import Message
@@ -58,9 +58,15 @@ class LocalBlock:
     @property
     def gradients(self) -> Count:
         """Elements of weight gradients that one repetition makes: shared weights have one here too."""
-        return self.parameters + sum(
-            op.inputs * op.outputs for op in (local.op for local in self.ops) if isinstance(op, Linear) and op.shared
+        trained = self.trained
+        return trained.parameters + sum(
+            op.inputs * op.outputs for op in (local.op for local in trained.ops) if isinstance(op, Linear) and op.shared
         )
+
+    @property
+    def trained(self) -> LocalBlock:
+        """Its operations whose weights are trained, or that have none."""
+        return replace(self, ops=tuple(local for local in self.ops if not is_frozen(local.op)))
 
     @property
     def saved(self) -> Bytes:
@@ -84,6 +90,17 @@ class Share:
     def layers(self) -> Count:
         """Repetitions of the body on one stage."""
         return sum(block.repeat for block in self.body)
+
+    @property
+    def trained(self) -> Share:
+        """What of it is trained; the share itself where no weights are frozen."""
+        blocks = (*self.prologue, *self.body, *self.epilogue)
+        if not any(is_frozen(local.op) for block in blocks for local in block.ops):
+            return self
+        prologue, body, epilogue = (
+            tuple(b.trained for b in part) for part in (self.prologue, self.body, self.epilogue)
+        )
+        return replace(self, prologue=prologue, body=body, epilogue=epilogue, tied=0)
 
 
 def divide(graph: Graph, layout: Layout, strategy: Strategy) -> Share:

@@ -142,8 +142,10 @@ class Rules:
         s = self.strategy
         uneven, each = np.asarray(layers % s.pp != 0), layers // s.pp
         yield self._rule(
-            "pp", uneven, lambda: f"{s.pp} does not divide {layers} layers; nearest that do: {divisors(s.pp, layers)}"
-        )
+            "pp", uneven,
+            lambda: f"{s.pp} does not divide {layers} layers; nearest that do: {divisors(s.pp, layers)}; or stages that differ: "
+            "--set strategy.stage_layers=ends-fewer",
+        )  # fmt: skip
         yield self._rule(
             "vpp", ~uneven & (each % s.vpp != 0),
             lambda: f"{s.vpp} does not divide the {each} layers of a stage; nearest that do: {divisors(s.vpp, each)}",

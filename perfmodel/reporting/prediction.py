@@ -76,6 +76,7 @@ def record(prediction: Prediction) -> dict[str, Any]:
         "cost_per_step": p.cost,
         "energy_per_step": p.energy,
         "parameters": float(p.graph.parameters),
+        "trained_parameters": float(p.graph.trained),
         "losses": p.losses,
         "breakdown": list(_breakdown_by_name(p).values()),
         **(variation_record(p) if isinstance(p, Varied) else {}),

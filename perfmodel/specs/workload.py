@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field
 
 from perfmodel.origin import Integer, KeepOrigin
+from perfmodel.specs.adapters import Adapters
 from perfmodel.specs.common import Group, Positive, Precision, Share, Size, SpecFile
 from perfmodel.specs.convnet import Convnet, Layer, convnet_faults
 from perfmodel.specs.custom import Custom, OpSpec, custom_faults
@@ -132,6 +133,8 @@ class Training(Group):
     """Tokens of the decoder's side of one sample; default as `sequence`."""
     optimizer: Literal["sgd", "momentum", "adam", "lamb"] = "adam"
     precision: Annotated[Precision, KeepOrigin]
+    adapters: Adapters | None = None
+    """Low-rank adapters that are trained in the place of the weights (LoRA); None trains all weights."""
     tokens: Positive | None = None
     """Of the whole training, for its time and price; or"""
     samples: Positive | None = None
@@ -148,6 +151,7 @@ class Workload(SpecFile):
         """Also: shapes that contradict themselves."""
         yield from super().faults()
         yield from self._length_faults()
+        yield from self._adapter_faults()
         if isinstance(self.model, Transformer):
             yield from self._transformer_faults(self.model)
         elif isinstance(self.model, Convnet):
@@ -162,6 +166,14 @@ class Workload(SpecFile):
             yield Fault("training.tokens", message, training.tokens)
         elif training.tokens is not None and training.sequence is None:
             yield Fault("training.tokens", "this model has no tokens; give samples", training.tokens)
+
+    def _adapter_faults(self) -> Iterator[Fault]:
+        adapters = self.training.adapters
+        if adapters is None:
+            return
+        yield from adapters.unknown_modules("training.adapters")
+        if not isinstance(self.model, Transformer) or not self.model.vocabulary:
+            yield Fault("training.adapters", "are for language models alone; leave them out", None)
 
     def _transformer_faults(self, model: Transformer) -> Iterator[Fault]:
         if model.head_dim is None and model.latent is None and model.hidden % model.heads:

@@ -38,11 +38,14 @@ class _Weights:
     replicas: Replicas
     count: Count
     """Parameters of one device, before any of them is spread."""
+    trained: Count
+    """Of them, those that have gradients."""
     ranks: Layout | ExpertGroups
 
     def fetch(self) -> Parts:
         """Each layer's weights for a pass, from all that hold parts of them."""
-        return self._by_layer(self._gather("N", self._scopes.parameters, self._weight / self._units))
+        weight = self.count * self.replicas.state.weight
+        return self._by_layer(self._gather("N", self._scopes.parameters, weight / self._units))
 
     def shed(self) -> Parts:
         """Gradients of one microbatch, each part to where it is summed: layer by layer where weights are gathered so."""
@@ -73,7 +76,8 @@ class _Weights:
     def gather(self) -> Parts:
         """Updated weights, from where the optimiser made them to where they are kept."""
         near = self._scopes.parameters
-        return self._gather(near, self._scopes.optimizer, self._weight / self.ranks.parts(near))
+        weight = self.trained * self.replicas.state.weight
+        return self._gather(near, self._scopes.optimizer, weight / self.ranks.parts(near))
 
     @property
     def _in_buckets(self) -> bool:
@@ -92,11 +96,7 @@ class _Weights:
 
     @property
     def _gradient(self) -> Bytes:
-        return self.count * self.replicas.state.gradient
-
-    @property
-    def _weight(self) -> Bytes:
-        return self.count * self.replicas.state.weight
+        return self.trained * self.replicas.state.gradient
 
     @property
     def _units(self) -> Count:
@@ -147,9 +147,10 @@ def synchronise(replicas: Replicas) -> Synchronisation:
     """
     strategy, layout = replicas.strategy, replicas.layout
     groups = ExpertGroups(layout)
-    weights = [_Weights("", replicas, replicas.parameters - replicas.experts, layout)]
+    dense, trained = replicas.parameters - replicas.experts, replicas.trained - replicas.trained_experts
+    weights = [_Weights("", replicas, dense, trained, layout)]
     if np.any(np.asarray(replicas.experts) > 0):
-        weights.append(_Weights("expert ", replicas, replicas.experts, groups))
+        weights.append(_Weights("expert ", replicas, replicas.experts, replicas.trained_experts, groups))
     fetch, shed, scatter, reduce, last, gather = (
         tuple(part for each in weights for part in getattr(each, name)())
         for name in ("fetch", "shed", "scatter", "reduce", "last", "gather")

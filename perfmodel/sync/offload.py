@@ -32,7 +32,7 @@ class Swaps:
     def loads(self) -> Parts:
         """Weights for a forward pass."""
         r = self.replicas
-        size = self._part(r.strategy.sharding.parameters) * r.state.weight
+        size = _part(r, r.parameters, r.experts, r.strategy.sharding.parameters) * r.state.weight
         return () if self._off.parameters == "none" else (self._side.back("weights", size, self._off.parameters),)
 
     @property
@@ -44,7 +44,7 @@ class Swaps:
     @property
     def stores(self) -> Parts:
         """Gradients of a microbatch, where none stay."""
-        size = self._part(self.replicas.strategy.sharding.gradients) * self.replicas.state.gradient
+        size = self._trained(self.replicas.strategy.sharding.gradients) * self.replicas.state.gradient
         return () if self._off.gradients == "none" else (self._side.out("gradients", size, self._off.gradients),)
 
     @property
@@ -83,9 +83,14 @@ class Swaps:
     @property
     def _left(self) -> Count:
         """Parameters whose states the host keeps for this device."""
-        return self._part(self.replicas.strategy.sharding.optimizer) * self._off.share("optimizer")
+        return self._trained(self.replicas.strategy.sharding.optimizer) * self._off.share("optimizer")
 
-    def _part(self, scope: Scope) -> Count:
-        """Parameters of which this device keeps a state that is spread so far."""
+    def _trained(self, scope: Scope) -> Count:
+        """Of the parameters that are trained, those of which this device keeps a state that is spread so far."""
         r = self.replicas
-        return (r.parameters - r.experts) / r.layout.parts(scope) + r.experts / ExpertGroups(r.layout).parts(scope)
+        return _part(r, r.trained, r.trained_experts, scope)
+
+
+def _part(r: Replicas, parameters: Count, experts: Count, scope: Scope) -> Count:
+    """Of the parameters of one device, experts among them, its part of what is spread so far."""
+    return (parameters - experts) / r.layout.parts(scope) + experts / ExpertGroups(r.layout).parts(scope)

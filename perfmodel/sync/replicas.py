@@ -63,18 +63,22 @@ class Replicas:
     layout: Layout
     hardware: Hardware
     strategy: Strategy
-    experts: Count = 0
+    experts: Count
     """Of the parameters, those of routed experts, which fewer ranks have copies of."""
+    trained: Count
+    """Of the parameters, those that are not frozen."""
+    trained_experts: Count
+    """Of the experts, likewise."""
 
     @property
     def gradient(self) -> Bytes:
         """Of one device, as it travels; without that of routed experts."""
-        return (self.parameters - self.experts) * self.state.gradient
+        return (self.trained - self.trained_experts) * self.state.gradient
 
     @property
     def weight(self) -> Bytes:
-        """Of one device, in the copy that computes; without that of routed experts."""
-        return (self.parameters - self.experts) * self.state.weight
+        """What the optimiser changes of one device, in the copy that computes; without that of routed experts."""
+        return (self.trained - self.trained_experts) * self.state.weight
 
     def message(self, name: str, collective: Collective, size: Bytes, group: Group, algorithm: str = "fastest") -> Part:
         """One collective among replicas."""
@@ -108,11 +112,11 @@ class Replicas:
         if self.strategy.gradient_buckets == "views":
             return ()
         several = np.asarray(self.layout.replicas.size) > 1
-        return (self._moved("bucket copies", several * 4 * self.parameters * self.state.gradient, "memory-bound"),)
+        return (self._moved("bucket copies", several * 4 * self.trained * self.state.gradient, "memory-bound"),)
 
     def optimizer_step(self, shards: Count = 1, expert_shards: Count = 1, share: float = 1.0) -> Part:
         """Of one device, which updates one of so many shards, and one of so many of its experts, or a share of them."""
-        updated = share * ((self.parameters - self.experts) / shards + self.experts / expert_shards)
+        updated = share * ((self.trained - self.trained_experts) / shards + self.trained_experts / expert_shards)
         return self._moved("optimizer step", updated * self.state.update_traffic, "optimizer")
 
     def _moved(self, name: str, traffic: Bytes, kind: str) -> Part:

@@ -83,7 +83,7 @@ def reliability(prediction: Prediction, given: Failures, name: str) -> Reliabili
 def checkpoint_size(prediction: Prediction) -> float:
     """Bytes of the weights and of the optimiser's states of the whole model, once."""
     state = prediction.state
-    return float(prediction.graph.parameters) * float(state.weight + state.optimizer)
+    return float(prediction.graph.trained) * float(state.weight + state.optimizer)
 
 
 def _standing(given: Failures, rate: float) -> float:

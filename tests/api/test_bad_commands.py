@@ -44,7 +44,7 @@ CASES: list[tuple[list[str], list[str]]] = [
         [*GPT, "--dp", "2", "--batch", "12", "--microbatch", "4"],
         ["--microbatch: 4 does not divide the 6 samples of a replica; nearest that do: 3 and 6"],
     ),
-    ([*GPT, "--pp", "5"], ["--pp: 5 does not divide 12 layers; nearest that do: 4 and 6"]),
+    ([*GPT, "--pp", "5"], ["--pp: 5 does not divide 12 layers; nearest that do: 4 and 6; or stages that differ: --set strategy.stage_layers=ends-fewer"]),
     ([*GPT, "--pp", "2", "--vpp", "5"], ["--vpp: 5 does not divide the 6 layers of a stage; nearest that do: 3 and 6"]),
     ([*GPT, "--vpp", "2"], ["--vpp: virtual stages need a pipeline; raise pp above 1 or leave vpp at 1"]),
     (

@@ -156,6 +156,13 @@ def test_no_file_knows_this_machine() -> None:
     assert told == []
 
 
+def test_no_file_has_marks_of_an_unfinished_merge() -> None:
+    for path in committed():
+        if path.suffix not in {".png", ".gz"}:
+            marks = re.findall(r"^(?:<{7}|>{7}) \w+$", path.read_text(encoding="utf-8"), re.MULTILINE)
+            assert marks == [], path
+
+
 def test_committed_text_is_utf_8_with_plain_line_ends_and_one_at_the_end() -> None:
     for path in committed():
         if path.suffix not in {".png", ".gz"}:

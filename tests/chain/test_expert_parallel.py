@@ -314,7 +314,7 @@ def test_columns_are_scalars_row_by_row(fields: dict[str, Any]) -> None:
         degrees = layout(**row, host=8)
         prediction = predict_layout(MODEL, hardware, strategy, degrees)
         memory = footprint(prediction.share, state_of(MODEL, strategy), degrees, strategy, 0 * degrees.pp).total
-        return duration(prediction.tree), memory, *fullest(prediction.share, degrees, strategy)
+        return duration(prediction.tree), memory, *fullest(prediction.share, degrees, strategy).values()
 
     wide = made({name: np.array([row[name] for row in rows]) for name in rows[0]})
     for index, row in enumerate(rows):

@@ -29,6 +29,7 @@ CASES: dict[str, tuple[str, str, int, int, dict[str, Any]]] = {
     "long chain of factors": ("megatron-1.7b", "dgx-a100-80gb", 24, 96, {"attention": "unfused"}),
     "framework with a host": ("llama-2-7b", "dgx-h100", 32, 64, {"strategy": "nanotron"}),
     "gradients at once": ("gpt3-175b", "dgx-h100", 128, 128, {"strategy": "megatron-core"}),
+    "adapters on frozen weights": ("llama-2-70b-lora", "dgx-h100", 16, 16, {}),
     "grouped queries": ("llama-3.1-70b", "dgx-h100", 256, 256, {}),
     "torus": ("llama-2-7b", "tpu-v4-pod", 64, 128, {"strategy": "maxtext-fsdp"}),
     "rings of links": ("gpt2-1.5b", "dgx-1-v100", 8, 64, {}),

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from perfmodel.library import find
+from validation.tools.adapters import adapters
 from validation.tools.cases import Case, Skipped, UnknownMachine, machine
 from validation.tools.corrections import CORRECTIONS, MEMORY
 from validation.tools.experts import is_mixture, mixture_workload, routing_overrides, small_mixture
@@ -225,6 +226,8 @@ def _cases(line: Line, stem: str, common: set[str]) -> Iterator[Case]:
     overrides |= link_overrides(line.text("hardware"))
     overrides |= fabric_overrides(hardware, line.text("interconnect"), devices)
     overrides |= _strategy_overrides(line)
+    if line.text("kind") == "lora":
+        overrides |= adapters(line.text("source"))
     zero = _zero(line)
     if not line.text("microbatch"):
         assumed.append("microbatch not stated")
@@ -286,15 +289,15 @@ def _chunks(line: Line) -> int | None:
 def _refuse(line: Line) -> None:
     """Raise the reason for which a row is no case at all, the model's limits before the source's."""
     family, kind = line.text("family"), line.text("kind")
-    if kind == "lora":
-        raise Unusable("fine-tuning of adapters (LoRA), whose frozen weights the model has not")
     if kind == "oom":
         raise Unusable("ran out of memory, nothing measured")
     if is_mixture(line) and family not in GENERIC and not mixture_workload(line)[0]:
         raise Unusable("mixture of experts whose shape is not stated in full")
     if not is_mixture(line) and family not in GENERIC:
         raise Unusable(f"architecture {family or 'not stated'} is none that the model has")
-    if line.text("usable") == "no":
+    if kind == "lora" and not adapters(line.text("source")):
+        raise Unusable("adapters whose width is not stated")
+    if line.text("usable") == "no" and (kind != "lora" or line.text("check").startswith("inconsistent")):
         raise Unusable(_why_unusable(line))
     schedule = line.notes(r"schedule (ZB\S*|V-\S+|zbv\S*|DualPipe\S*)")
     if schedule:

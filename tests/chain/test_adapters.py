@@ -1,0 +1,103 @@
+"""Low-rank adapters: what is frozen has no gradients, no optimiser states and no sums among replicas."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import perfmodel
+from perfmodel.graph import expand
+from perfmodel.graph.kernels import Gemm
+from perfmodel.library import find
+
+if TYPE_CHECKING:
+    from perfmodel.prediction import Prediction
+
+LAYERS, HIDDEN, HEADS, KV_HEADS, FFN, RANK = 32, 4096, 32, 8, 14336, 16
+QKV = HIDDEN * (HEADS + 2 * KV_HEADS) // HEADS
+"""Llama 3.1 8B."""
+
+
+def tuned(
+    rank: int = RANK, modules: str = "qkv+output+up+down", model: str = "llama-3.1-8b", **options: Any
+) -> Prediction:
+    adapters = {"workload.training.adapters.rank": rank, "workload.training.adapters.modules": modules}
+    return perfmodel.predict(model, "dgx-h100", sets=adapters, **{"devices": 8, "batch": 32, "seq": 4096, **options})
+
+
+@pytest.mark.parametrize(
+    ("modules", "widths"),
+    [
+        ("qkv", HIDDEN + QKV),
+        ("qkv+output", HIDDEN + QKV + 2 * HIDDEN),
+        ("up+down", HIDDEN + 2 * FFN + FFN + HIDDEN),
+    ],
+)
+def test_two_narrow_products_are_trained_beside_each(modules: str, widths: int) -> None:
+    prediction = tuned(modules=modules)
+    assert prediction.graph.trained == LAYERS * RANK * widths
+    assert (
+        prediction.graph.parameters
+        == prediction.graph.trained + expand(find("workloads", "llama-3.1-8b"), microbatch=1, fused=True).parameters
+    )
+
+
+def test_only_adapters_have_gradients_of_weights() -> None:
+    graph = tuned(modules="qkv").graph
+    gradients = [
+        k.name
+        for b in graph.blocks()
+        for op in b.ops
+        for k in op.backward()
+        if isinstance(k, Gemm) and k.is_weight_gradient
+    ]
+    assert gradients == ["attention qkv adapter in weight gradient", "attention qkv adapter out weight gradient"]
+
+
+def test_states_are_those_of_the_adapters() -> None:
+    small, full = tuned(modules="qkv"), perfmodel.predict("llama-3.1-8b", "dgx-h100", devices=8, batch=32, seq=4096)
+    share = float(small.graph.trained) / float(full.graph.trained)
+    one, all_ = small.footprint.classes, full.footprint.classes
+    assert np.all(one["gradients"] == pytest.approx(all_["gradients"] * share))
+    assert np.all(one["optimizer"] == pytest.approx(all_["optimizer"] * share))
+    assert np.all(one["weights"] >= all_["weights"])
+    assert np.all(one["activations"] < all_["activations"])
+    assert small.kinds["data parallel"][0] < 0.05 * full.kinds["data parallel"][0]
+
+
+def test_a_frozen_product_counts_twice_its_forward_pass() -> None:
+    small, full = (
+        tuned(modules="qkv", rank=1),
+        perfmodel.predict("llama-3.1-8b", "dgx-h100", devices=8, batch=32, seq=4096),
+    )
+    tokens = 32 * 4096
+    frozen = 4 * (float(small.graph.parameters) - float(small.graph.trained)) + 6 * float(small.graph.trained)
+    assert small.flops("6nd") == pytest.approx(frozen * tokens)
+    assert 2 / 3 < small.flops("full-attention") / full.flops("full-attention") < 0.75
+    assert small.step_time < full.step_time
+
+
+def test_tensor_parallel_ranks_share_the_wide_sides() -> None:
+    whole, split = tuned(tp=1), tuned(tp=4, sequence_parallel=True)
+    trained = [sum(float(b.repeat) * float(b.trained.parameters) for b in p.share.body) for p in (whole, split)]
+    narrow = LAYERS * RANK * (HIDDEN + HIDDEN + HIDDEN + HIDDEN)
+    assert trained[0] - narrow == pytest.approx(4 * (trained[1] - narrow))
+
+
+@pytest.mark.parametrize(
+    ("model", "set_", "message"),
+    [
+        (
+            "llama-3.1-8b",
+            {"rank": 8, "modules": "qkv+gate"},
+            "knows no 'gate'; join some of qkv, output, up, down with +",
+        ),
+        ("vit-b-16", {"rank": 8}, "are for language models alone; leave them out"),
+    ],
+)
+def test_what_has_no_adapters(model: str, set_: dict[str, Any], message: str) -> None:
+    overrides = {f"workload.training.adapters.{name}": value for name, value in set_.items()}
+    with pytest.raises(perfmodel.InputError, match=message.replace("+", r"\+")):
+        perfmodel.predict(model, "dgx-h100", devices=8, sets=overrides)
