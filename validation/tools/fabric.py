@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 Value = str | int | bool
 
 TOLERANCE = 0.05
-REDUCED = "200 GB/s"
-"""NVLink of A800 and H800, 400 GB/s both ways (README of Megatron-Kwai), which are A100 and H100 otherwise."""
 
 
 def fabric_overrides(machine: str, printed: str, devices: int) -> dict[str, Value]:
@@ -36,15 +34,6 @@ def fabric_overrides(machine: str, printed: str, devices: int) -> dict[str, Valu
     if abs(each / float(hardware.network[1].bandwidth) - 1) <= TOLERANCE:
         return {}
     return {"hardware.network.1.bandwidth": f"{each / 1e9:g} GB/s"}
-
-
-def link_overrides(device: str) -> dict[str, Value]:
-    """What the links inside a host carry of a device that is another's but for them.
-
-    >>> link_overrides("H800-SXM5-80GB"), link_overrides("H100")
-    ({'hardware.network.0.bandwidth': '200 GB/s'}, {})
-    """
-    return {"hardware.network.0.bandwidth": REDUCED} if re.search(r"\b[AH]800\b", device) else {}
 
 
 def per_node(printed: str) -> float | None:

@@ -16,7 +16,7 @@ from validation.tools.adapters import adapters
 from validation.tools.cases import Case, Skipped, UnknownMachine, machine
 from validation.tools.corrections import CORRECTIONS, MEMORY
 from validation.tools.experts import is_mixture, mixture_workload, routing_overrides, small_mixture
-from validation.tools.fabric import fabric_overrides, link_overrides
+from validation.tools.fabric import fabric_overrides
 from validation.tools.offloads import Unstated, offload_of
 from validation.tools.shapes import Shape, named
 
@@ -190,11 +190,21 @@ def rows(raw: Iterator[dict[str, str]]) -> Iterator[Case | Skipped]:
     for line in lines:
         count[line.study] += 1
         stem = f"{line.study}-{count[line.study]:03d}"
-        line = Line({**line.cells, **CORRECTIONS.get(stem, ({}, ""))[0]})  # noqa: PLW2901 - the row as its source has it
+        line = in_chips(Line({**line.cells, **CORRECTIONS.get(stem, ({}, ""))[0]}))  # noqa: PLW2901 - the row as its source has it
         try:
             yield from _cases(line, stem, common[line.study])
         except (Unusable, UnknownMachine) as reason:
             yield Skipped(stem, str(reason))
+
+
+def in_chips(line: Line) -> Line:
+    """Degrees that count the cores of a chip, as devices of the library: tensor-parallel ranks sit side by side on one.
+
+    >>> in_chips(Line({"tp": "8", "notes": "parallel degrees count NeuronCores (2 cores per chip)"})).text("tp")
+    '4'
+    """
+    cores, degree = line.notes(r"degrees count NeuronCores .*?(\d+) cores per chip"), line.whole("tp")
+    return Line({**line.cells, "tp": str(degree // int(cores.group(1)))}) if cores and degree else line
 
 
 def _common_notes(lines: list[Line]) -> dict[str, set[str]]:
@@ -223,7 +233,6 @@ def _cases(line: Line, stem: str, common: set[str]) -> Iterator[Case]:
     precision = _precision(line, assumed)
     devices = line.needed("devices", "number of devices")
     hardware = _machine(line)
-    overrides |= link_overrides(line.text("hardware"))
     overrides |= fabric_overrides(hardware, line.text("interconnect"), devices)
     overrides |= _strategy_overrides(line)
     if line.text("kind") == "lora":
