@@ -9,7 +9,7 @@ import numpy as np
 
 from perfmodel.cost.capacity import spread_over
 from perfmodel.cost.holdings import holdings
-from perfmodel.cost.in_flight import IN_FLIGHT
+from perfmodel.cost.in_flight import layers_in_flight
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,8 +51,7 @@ def states_kept_off(held: Holdings, state: State, layout: Layout, strategy: Stra
 
 def activations_kept_off(held: Holdings, layout: Layout, strategy: Strategy, stage: Count) -> KeptOff:
     """Activations of the microbatches in flight."""
-    flights = IN_FLIGHT[strategy.schedule](stage, layout.pp, layout.vpp, layout.microbatches)
-    size = {"activations": flights * held.leaving}
+    size = {"activations": layers_in_flight(strategy.schedule, layout, stage) * held.leaving}
     return KeptOff({}, size) if strategy.keeps_off.activations == "nvme" else KeptOff(size, {})
 
 
