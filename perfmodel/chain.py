@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfmodel.cost.compute import Processor
-from perfmodel.cost.holdings import fullest
+from perfmodel.cost.holdings import fullest, leaving_activations
+from perfmodel.cost.offload import HostSide
 from perfmodel.graph import expand
 from perfmodel.parallel import Group, Message, divide
 from perfmodel.parallel.sharded_state import state_of
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from perfmodel.parallel import Layout, LocalBlock, Share
     from perfmodel.parallel.sharded_state import State
     from perfmodel.specs import Hardware, Strategy, Workload
+    from perfmodel.specs.hardware import Host
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +56,12 @@ def processor_of(workload: Workload, hardware: Hardware, strategy: Strategy) -> 
     return Processor(hardware.device, workload.training.precision, strategy.attention)
 
 
-def stage_of(work: Work, passes: Passes, layout: Layout) -> Stage:
+def stage_of(work: Work, passes: Passes, host: Host, layout: Layout) -> Stage:
     """The passes of one microbatch, priced."""
     share, strategy = work.share, passes.strategy
+    leaving, tier, side = (
+        leaving_activations(share, strategy), strategy.keeps_off.activations, HostSide(host, layout.devices),
+    )  # fmt: skip
     forward, backward = passes.forward(share.body), passes.backward(share.body)
     return Stage(
         body_forward=forward,
@@ -66,6 +71,8 @@ def stage_of(work: Work, passes: Passes, layout: Layout) -> Stage:
         sends=(_sends(share, layout, passes),),
         slack=layout.cut.spare / share.layers * (duration(forward) + duration(backward)),
         asynchronous=float(strategy.pipeline_overlap == "chunks"),
+        saves=() if tier == "none" else (side.out("activations", leaving, tier),),
+        restores=() if tier == "none" else (side.back("activations", leaving, tier),),
     )
 
 

@@ -28,6 +28,7 @@ SETTINGS = {
     "zero": "strategy.zero",
     "shard_group": "strategy.shard_group",
     "microbatch": "strategy.microbatch",
+    "offload": "strategy.offload",
     "recompute": "strategy.recompute",
     "schedule": "strategy.schedule",
     "sync": "strategy.sync",

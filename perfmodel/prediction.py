@@ -12,6 +12,7 @@ from perfmodel.chain import processor_of, stage_of, sync_of, tree_of, work_of
 from perfmodel.cost.capacity import Footprint, footprint
 from perfmodel.cost.demand import Range, device, reserved, room
 from perfmodel.cost.interval import interval
+from perfmodel.cost.kept_off import kept_by_hosts, off_room
 from perfmodel.cost.losses import ladder
 from perfmodel.cost.outcome import Run, energy, run_of, step_cost
 from perfmodel.cost.passes import Passes
@@ -185,10 +186,17 @@ class Prediction:
         """Bytes that stay free on the fullest device in the middle of cases; below 0 the allocator must give back what it keeps."""
         return float(self.hardware.device.memory.capacity) - float(np.max(self.memory_device.typical))
 
+    @cached_property
+    def kept_off(self) -> dict[str, dict[str, float]]:
+        """Bytes by state that each host keeps for its devices in memory and on drives."""
+        return kept_by_hosts(self.share, self.state, self.layout, self.strategy, self.hardware)
+
     @property
     def fits(self) -> bool:
-        """Whether the tensors of the fullest stage find room beside the least context."""
-        return self.memory_peak <= room(self.hardware)
+        """Whether tensors of the fullest stage find room beside the least context, and hosts for what is kept off."""
+        return self.memory_peak <= room(self.hardware) and all(
+            sum(sizes.values()) <= off_room(self.hardware, tier) for tier, sizes in self.kept_off.items()
+        )
 
     @property
     def cost(self) -> float | None:
@@ -251,7 +259,7 @@ def predict_layout(workload: Workload, hardware: Hardware, strategy: Strategy, l
     """The prediction of degrees that are known to be allowed; each may be a column with one row per candidate."""
     work = work_of(workload, strategy, layout)
     processor = processor_of(workload, hardware, strategy)
-    stage = stage_of(work, Passes(processor, hardware.network, strategy, work.state), layout)
+    stage = stage_of(work, Passes(processor, hardware.network, strategy, work.state), hardware.host, layout)
     sync = sync_of(work, hardware, strategy, layout)
     tree = tree_of(stage, sync, strategy, layout, processor)
     return Prediction(workload, hardware, strategy, layout, work.graph, work.share, work.state, stage, sync, tree)

@@ -22,7 +22,7 @@ COMMUNICATION = (
     "server",
 )
 """Kinds of terms that are messages."""
-IDLE = (*COMMUNICATION, "bubble", "host")
+IDLE = (*COMMUNICATION, "offload", "bubble", "host")
 """Kinds of terms in which no kernel runs."""
 
 

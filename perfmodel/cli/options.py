@@ -82,6 +82,9 @@ _JOB: dict[str, Any] = {
     "ep": _text("--ep", "N", "Expert parallel degree."),
     "zero": _text("--zero", "0-3", "ZeRO stage: states sharded over the replicas; or three letters, as IIG."),
     "shard_group": _text("--shard-group", "N", "Replicas over which ZeRO shards."),
+    "offload": _text(
+        "--offload", "STATE=TIER,…", "What leaves the devices: optimizer=host,activations=host; tiers host, nvme."
+    ),
     "microbatch": _text("--microbatch", "N", "Samples that a replica works on at a time."),
     "batch": _text("--batch", "N", "Global batch in samples."),
     "seq": _text("--seq", "N", "Sequence length in tokens."),

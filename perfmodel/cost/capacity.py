@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfmodel.cost.holdings import Holdings, holdings
+from perfmodel.cost.holdings import holdings
 from perfmodel.cost.in_flight import IN_FLIGHT, layers_in_flight, weight_versions
 from perfmodel.formulas.memory import gathered_weights, sharded
 from perfmodel.parallel.expert import ExpertGroups
 
 if TYPE_CHECKING:
+    from perfmodel.cost.holdings import Holdings
     from perfmodel.parallel import Layout, Share
     from perfmodel.parallel.sharded_state import State
     from perfmodel.specs import Strategy
@@ -68,12 +69,14 @@ class Standing:
     """Gradients of weights as products make them, before they are added up or scattered."""
     update: Moments
     """Of the optimiser step alone."""
+    staging: Moments
+    """Of states that pass through the device when it steps."""
 
     @property
     def total(self) -> Moments:
         """At each moment."""
         kept = self.weights + self.gradients + self.optimizer + self.buckets + self.workspace
-        return Moments.alike(kept) + self.gathered + self.unreduced + self.update
+        return Moments.alike(kept) + self.gathered + self.unreduced + self.update + self.staging
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +87,14 @@ class Passing:
     recomputed: Bytes
     backward: Bytes
     output: Bytes
+    staging: Bytes
+    """Of what leaves for the host and comes back."""
 
     @property
     def total(self) -> Moments:
         """At each moment."""
-        layer = self.activations + self.recomputed + self.backward
-        return Moments(self.activations + self.output, layer, 0.0 * layer)
+        kept = self.activations + self.staging
+        return Moments(kept + self.output, kept + self.recomputed + self.backward, 0.0 * kept)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +112,8 @@ class Footprint:
     """Head: its input, logits, their copies and loss."""
     backward: Bytes
     """Gradients of activations inside one layer."""
+    staging: Bytes
+    """What is on its way to the host or back, where activations or states are offloaded."""
     gathered: Bytes
     """Weights of other ranks that layers are computed with, under ZeRO 3."""
     unreduced: Bytes
@@ -154,6 +161,7 @@ def footprint(share: Share, state: State, layout: Layout, strategy: Strategy, st
         buckets=stands.buckets, workspace=stands.workspace,
         activations=np.where(stepping, 0.0, passes.activations), output=np.where(speaking, passes.output, 0.0),
         recomputed=np.where(stepping | speaking, 0.0, passes.recomputed),
+        staging=np.where(stepping, stands.staging.step, passes.staging),
         backward=np.where(stepping | speaking, 0.0, passes.backward),
         gathered=now(stands.gathered), unreduced=now(stands.unreduced), update=now(stands.update),
         idle=np.where(stepping, np.maximum(total.loss, total.layer) - kept, stands.update.step),
@@ -165,35 +173,54 @@ def passing(held: Holdings, layout: Layout, strategy: Strategy, stage: Count) ->
     flights = IN_FLIGHT[strategy.schedule](stage, layout.pp, layout.vpp, layout.microbatches)
     body, none = layers_in_flight(strategy.schedule, layout, stage), np.zeros_like(flights)
     return Passing(
-        activations=body * held.kept + flights * held.entering, recomputed=held.recomputed + none,
-        backward=held.backward + none, output=held.head + none,
+        activations=body * (held.kept - held.leaving) + flights * held.entering, recomputed=held.recomputed + none,
+        backward=held.backward + none, output=held.head + none, staging=held.staged + none,
     )  # fmt: skip
 
 
 def standing(held: Holdings, state: State, layout: Layout, strategy: Strategy, stage: Count) -> Standing:
-    """States by their sharding, and the buffers of whatever spreads them."""
-    habits, spread, experts = strategy.allocates, strategy.sharding, ExpertGroups(layout)
+    """States by their sharding, less what is kept off the device, and the buffers of whatever spreads them."""
+    habits, spread, off = strategy.allocates, strategy.sharding, strategy.keeps_off
 
     def over_ranks(size: Bytes, scope: Scope, of: Holdings = held) -> Bytes:
-        on = scope != "N"
-        dense = sharded(size=of.dense * size, ranks=layout.parts(scope) * of.copies, on=on)
-        return dense + sharded(size=of.experts * size, ranks=experts.parts(scope) * of.copies, on=on)
+        return spread_over(of, layout, size, scope)
 
     versions = weight_versions(strategy.schedule, stage, layout.pp, layout.microbatches)
-    cast = spread.parameters != "N" and habits.narrow_weights == "gathered" and state.is_mixed
+    narrow = habits.narrow_weights == "gathered" and state.is_mixed and off.optimizer == "none"
+    cast = spread.parameters != "N" and narrow
     replicas = np.asarray(layout.dp * layout.cp) > 1
     copies = habits.buckets == "copies" and spread.gradients == "N"
     whole = habits.unsharded_gradients | (habits.whole_in_pipelines & (np.asarray(layout.pp) > 1))
+    stays, stepped = 1 - off.share("optimizer"), off.share("optimizer") * off.updates_on_host
+    summed = state.gradient * (1 - off.share("gradients"))
     return Standing(
-        weights=over_ranks(0.0 if cast else versions * state.weight, spread.parameters),
-        gradients=np.where(whole, *(over_ranks(state.gradient, scope, held.learning) for scope in ("N", spread.gradients))),
-        optimizer=over_ranks(state.optimizer, spread.optimizer, held.learning),
+        weights=over_ranks(0.0 if cast else versions * state.weight * (1 - off.share("parameters")), spread.parameters),
+        gradients=np.where(whole, *(over_ranks(summed, scope, held.learning) for scope in ("N", spread.gradients))),
+        optimizer=over_ranks(state.optimizer * stays, spread.optimizer, held.learning),
         buckets=habits.bucket_size + over_ranks(state.weight * copies, "N", held.learning) * replicas,
         workspace=habits.workspace + 0.0 * np.asarray(stage),
         gathered=_gathered(held, state, layout, strategy),
         unreduced=_unreduced(held.learning, state, layout, strategy),
-        update=Moments(0.0, 0.0, over_ranks(float(habits.update), spread.optimizer, held.learning)),
+        update=Moments(0.0, 0.0, over_ranks(float(habits.update) * (1 - stepped), spread.optimizer, held.learning)),
+        staging=_states_passing(held.learning, state, layout, strategy),
     )  # fmt: skip
+
+
+def spread_over(held: Holdings, layout: Layout, size: Bytes, scope: Scope) -> Bytes:
+    """Of so many bytes for each parameter, what one device keeps of a state that is spread so far."""
+    experts, on = ExpertGroups(layout), scope != "N"
+    dense = sharded(size=held.dense * size, ranks=layout.parts(scope) * held.copies, on=on)
+    return dense + sharded(size=held.experts * size, ranks=experts.parts(scope) * held.copies, on=on)
+
+
+def _states_passing(held: Holdings, state: State, layout: Layout, strategy: Strategy) -> Moments:
+    """Of states that pass through the device when it steps, those of two layers: one comes as one leaves."""
+    off, far, none = strategy.keeps_off, strategy.sharding.optimizer, 0.0 * held.unit
+    if off.optimizer == "none" or off.update == "host":
+        return Moments(none, none, none)
+    most = spread_over(held, layout, state.optimizer * off.share("optimizer"), far)
+    two = 2 * held.unit * state.optimizer * off.share("optimizer") / layout.parts(far)
+    return Moments(none, none, np.minimum(two, most))
 
 
 def _is_spread(layout: Layout, scope: Scope) -> Count:
@@ -205,7 +232,8 @@ def _is_spread(layout: Layout, scope: Scope) -> Count:
 def _gathered(held: Holdings, state: State, layout: Layout, strategy: Strategy) -> Moments:
     """The unit of embedding and head from forward to backward, and layers one ahead; or the whole stage, in pipelines."""
     none = 0.0 * held.unit
-    spread = _is_spread(layout, strategy.sharding.parameters)
+    fetched = strategy.keeps_off.parameters != "none"
+    spread = np.asarray(_is_spread(layout, strategy.sharding.parameters)) | fetched
     whole = strategy.allocates.whole_in_pipelines & (np.asarray(layout.pp) > 1)
     loss, layer = (
         np.where(

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from perfmodel.specs import Strategy
     from perfmodel.units import Bytes, Count
 
+IN_TRANSIT = 2
+"""Layers whose activations are on a device while they leave it or come back: that which computes, and its neighbour
+(Transformer Engine, cpu_offload.py: one layer ahead)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Holdings:
@@ -48,6 +52,10 @@ class Holdings:
     """Activations of one microbatch in the epilogue, with the copies of its logits."""
     copies: Count = 1
     """Devices of one pipeline that hold the same."""
+    leaving: Bytes = 0.0
+    """Of what the body keeps, what goes to the host."""
+    staged: Bytes = 0.0
+    """Of it, what is on its way."""
     trained: Holdings | None = None
     """Of them, what has gradients, where weights are frozen; None is all."""
 
@@ -81,8 +89,7 @@ def holdings(share: Share, layout: Layout, strategy: Strategy, stage: Count) -> 
         first = last = first | last
         copies = 2
     kept, again = _body_activations(on.body, share.boundary, strategy)
-    if strategy.allocates.gathered_inputs == "kept" and strategy.recompute != "full":
-        kept = kept + sum(b.repeat * sum(gathered_for(o.op) for o in b.ops) for b in on.body)
+    leaving = leaving_activations(on, strategy)
     prologue, epilogue = (sum(b.repeat * b.saved for b in blocks) for blocks in (share.prologue, share.epilogue))
     epilogue = epilogue + _copies_of_logits(share.epilogue, layout, strategy)
     before, after = (sum(b.repeat * b.parameters for b in blocks) for blocks in (share.prologue, share.epilogue))
@@ -94,8 +101,20 @@ def holdings(share: Share, layout: Layout, strategy: Strategy, stage: Count) -> 
         kept=kept, recomputed=again,
         backward=share.boundary + _most(share.body, lambda b: _largest(inside(o.op) for o in b.ops)),
         entering=np.where(first, prologue, 0), head=np.where(last, epilogue, 0), copies=copies,
+        leaving=leaving, staged=np.minimum(leaving, IN_TRANSIT * leaving / np.maximum(on.layers, 1)),
         trained=None if share.trained is share else holdings(share.trained, layout, strategy, stage),
     )  # fmt: skip
+
+
+def leaving_activations(share: Share, strategy: Strategy) -> Bytes:
+    """Of what a stage keeps of one microbatch, what is offloaded: all, what enters its layers, or the rest, or a part of that."""
+    off = strategy.keeps_off
+    if off.activations == "none":
+        return 0.0
+    kept, _ = _body_activations(share.body, share.boundary, strategy)
+    inputs = share.layers * share.boundary
+    of = {"all": kept, "inputs": inputs, "inside": kept - inputs}
+    return of[off.tensors] * off.share("activations")
 
 
 def telling_stages(layout: Layout) -> tuple[Count, ...]:
@@ -201,6 +220,8 @@ def _body_activations(body: Iterable[LocalBlock], boundary: Bytes, strategy: Str
             less = _recomputable(block, strategy)
             kept = kept + block.repeat * (block.saved - less)
             again = np.maximum(again, less)
+            if strategy.allocates.gathered_inputs == "kept":
+                kept = kept + block.repeat * sum(gathered_for(local.op) for local in block.ops)
     return kept, again
 
 

@@ -58,6 +58,8 @@ def _error(kind: str, hardware: Hardware) -> float:
         "memory-bound": efficiency.streaming,
         "optimizer": efficiency.streaming,
     }
+    if kind == "offload":
+        return _stated(hardware.host)
     if kind.endswith("parallel") or kind in {"push", "pull", "server"}:
         return max(map(_stated, hardware.network), default=0.0)
     return _stated(groups.get(kind, efficiency.matmul))

@@ -29,6 +29,7 @@ LADDER = {
     "exposed pipeline parallel": "likewise",
     "exposed data parallel": "likewise",
     "exposed parameter servers": "pushing, adding up, pulling that nothing hides",
+    "exposed offload": "copies to and from hosts and drives, and updates there, that nothing hides",
     "host": "dispatch of kernels where it is slower than the device",
     "padding": "tokens that only fill up rows",
     "sequence imbalance": "waiting for the ranks with the longest sequences",
@@ -90,6 +91,6 @@ def _whole(term: Term) -> str:
         return "pipeline bubble"
     if term.kind in SERVERS:
         return "exposed parameter servers"
-    if term.kind.endswith(" parallel"):
+    if term.kind.endswith((" parallel", "offload")):
         return f"exposed {term.kind}"
     return term.kind if term.kind == "optimizer" or term.formula not in POSITIONS else ""

@@ -74,6 +74,9 @@ def _mlp(op: Op) -> tuple[Kernels, Bytes]:
     match op:
         case Linear(name="mlp up"):
             return op.forward(), 0.0
+        case Experts():
+            kernels = op.forward()
+            return kernels[: kernels.index(op.activation())], op.saved - op.tokens * op.inner * op.element
         case Elementwise(split="tensor", kept=kept) if kept:
             return (), op.saved
     return (), 0.0

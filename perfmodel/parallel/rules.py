@@ -16,6 +16,7 @@ from perfmodel.origin import place_of
 from perfmodel.parallel.cut import cut_faults
 from perfmodel.parallel.expert_rules import expert_rules
 from perfmodel.parallel.near import divisors, multiples
+from perfmodel.parallel.offload_rules import offload_faults
 from perfmodel.parallel.schedule_rules import schedule_faults
 from perfmodel.specs.workload import Transformer, sequence_of
 
@@ -66,6 +67,7 @@ class Rules:
             yield from self._other_rules()
         yield from self._precision_rules()
         yield from self._server_rules()
+        yield from (self._rule(*fault) for fault in offload_faults(self.strategy, self.hardware))
 
     def _rule(self, path: str, broken: Any, message: Callable[[], str], blamed: Any = None) -> Rule:
         """A rule that blames a field of the strategy, or a value that stands elsewhere."""

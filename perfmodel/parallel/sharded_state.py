@@ -40,6 +40,12 @@ class State:
     """Memory traffic of the optimiser step."""
 
     @property
+    def host_traffic(self) -> Bytes:
+        """That of the step on a host in one kernel: gradient read, states read and written, narrow weights written."""
+        copy = self.weight if self.is_mixed else 2 * self.weight
+        return self.gradient + 2 * self.optimizer + copy
+
+    @property
     def is_mixed(self) -> bool:
         """Weights compute in a narrower precision than the optimiser updates."""
         return bool(self.weight < ELEMENT_BYTES["fp32"])

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from perfmodel.cost.demand import room
+from perfmodel.cost.kept_off import off_room
 from perfmodel.cost.outcome import energy, step_cost
 from perfmodel.errors import InputError, Place, Problem
 from perfmodel.units import TINY, Unit
@@ -97,6 +98,8 @@ def _degree(name: str) -> tuple[str, Callable[[Figures], Any]]:
 FIGURES: dict[str, tuple[str, Callable[[Figures], Any]]] = {
     "step_time": ("s", lambda f: f.step_time),
     "memory.peak": ("B", lambda f: f.memory),
+    "memory.host.used": ("B", lambda f: f.candidates.kept_off("host")),
+    "memory.nvme.used": ("B", lambda f: f.candidates.kept_off("nvme")),
     "mfu": ("1", lambda f: f.flops / (f.step_time * f.devices * f.peak)),
     "throughput.samples_per_second": ("1", lambda f: f.samples / f.step_time),
     "throughput.tokens_per_second": ("1", lambda f: f.tokens_per_second()),
@@ -197,6 +200,12 @@ def capacity(hardware: Hardware) -> Limit:
     """That the tensors of the fullest device find room, as `Prediction.fits` asks."""
     most = room(hardware)
     return Limit("memory.peak", "<=", most, f"memory.peak<={most:g} B")
+
+
+def host_room(hardware: Hardware) -> tuple[Limit, ...]:
+    """That what leaves the devices finds room in the memory and on the drives of a host."""
+    rooms = ((f"memory.{tier}.used", off_room(hardware, tier)) for tier in ("host", "nvme"))
+    return tuple(Limit(figure, "<=", most, f"{figure}<={most:g} B") for figure, most in rooms)
 
 
 def excesses(limits: Sequence[Limit], values: Callable[[str], float]) -> Iterator[tuple[Limit, float, float]]:

@@ -227,6 +227,7 @@ def value_of(prediction: Prediction, figure: str) -> float:
         "throughput.samples_per_second": prediction.samples_per_second,
         "throughput.tokens_per_second": prediction.tokens_per_second,
         "cost_per_step": prediction.cost, "energy_per_step": prediction.energy,
+        **{f"memory.{tier}.used": sum(sizes.values()) for tier, sizes in prediction.kept_off.items()},
     }  # fmt: skip
     value = known[figure] if figure in known else getattr(layout, figure)
     return np.nan if value is None else float(value)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, reduce
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from perfmodel import chain
 from perfmodel.cost.capacity import Moments, passing, standing
 from perfmodel.cost.holdings import holdings
+from perfmodel.cost.kept_off import activations_kept_off, on_host, states_kept_off
 from perfmodel.parallel import Layout
 from perfmodel.parallel.cut import cut_of
 from perfmodel.parallel.layout import host_of
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from perfmodel.cost.compute import Processor
     from perfmodel.cost.holdings import Holdings
+    from perfmodel.cost.kept_off import KeptOff
     from perfmodel.planner.space import Choice, Column, Space
     from perfmodel.schedule import Stage
     from perfmodel.specs import Hardware, Strategy, Workload
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
     from perfmodel.units import Count, Number
 
     Floats = NDArray[np.float64]
+
+T = TypeVar("T")
 
 
 def _classes(columns: dict[str, Column]) -> Classes:
@@ -82,21 +86,54 @@ class Pricing:
         """Some rows with their shard groups, under one choice."""
         strategy = self.chosen(choice)
         passes, schedule = (
-            (choice.sequence_parallel, choice.recompute, choice.stage_layers),
+            (choice.sequence_parallel, choice.recompute, choice.stage_layers, choice.offload),
             SCHEDULES[strategy.schedule],
         )
         place = self._table(("passes", choice.stage_layers), self._passes, strategy).place[rows]
         stage = self._table(("stage", *passes, choice.order, schedule.splits), self._stages, strategy)
         sync, states = self._table(
-            ("sync", choice.zero, choice.schedule, choice.order, choice.stage_layers), self._synchronisations, strategy
-        )
+            ("sync", choice.zero, choice.schedule, choice.order, choice.stage_layers, choice.offload,
+             strategy.weight_regather and choice.recompute == "full"),
+            self._synchronisations, strategy,
+        )  # fmt: skip
         activations = self._table(("memory", *passes, choice.schedule), self._passing, strategy)
         columns = {name: column[rows] for name, column in self._columns.items()}
         layout = self._layout(columns, self.space.groups.size[groups], strategy)
         return Candidates(
             strategy, layout, self.processor, _chunked(_gathered(stage, place), columns["vpp"]), _gathered(sync, groups),
             tuple((held, groups, moved, rows) for held, moved in _paired(states, activations)),
+            self._kept_off(choice, strategy, rows, groups),
         )  # fmt: skip
+
+    def _kept_off(self, choice: Choice, strategy: Strategy, rows: Column, groups: Column) -> dict[str, Floats]:
+        """Bytes that one host keeps, by tier."""
+        if not strategy.keeps_off.tiers:
+            return {}
+        states = self._table(
+            ("states off", choice.zero, choice.stage_layers, choice.schedule, choice.offload),
+            self._states_off,
+            strategy,
+        )
+        key = ("activations off", choice.sequence_parallel, choice.recompute, choice.stage_layers)
+        moved = self._table((*key, choice.schedule, choice.offload), self._activations_off, strategy)
+        devices = on_host(self.hardware, self.space.devices)
+        return {
+            tier: devices
+            * reduce(np.maximum, (one[groups] + other[rows] for one, other in _paired(states[tier], moved[tier])))
+            for tier in ("host", "nvme")
+        }
+
+    def _states_off(self, strategy: Strategy) -> dict[str, tuple[Floats, ...]]:
+        """Of each factorisation and shard group, by stage: bytes that one device keeps on its host."""
+        layout, work = self._of_groups(strategy)
+        kept = [states_kept_off(held, work.state, layout, strategy) for held, _ in _telling(work, layout, strategy)]
+        return _by_tier(kept, len(self.space.groups.base))
+
+    def _activations_off(self, strategy: Strategy) -> dict[str, tuple[Floats, ...]]:
+        """Likewise activations of each row."""
+        layout, work = self._of_rows(strategy)
+        kept = [activations_kept_off(held, layout, strategy, stage) for held, stage in _telling(work, layout, strategy)]
+        return _by_tier(kept, np.size(layout.tp))
 
     @cached_property
     def _columns(self) -> dict[str, Column]:
@@ -119,8 +156,9 @@ class Pricing:
             self.hardware.device, self.workload.training.precision, strategy.attention, classes=classes
         )
         stage = chain.stage_of(
-            work, DistinctPasses(processor, self.hardware.network, strategy, work.state, classes), layout
-        )
+            work, DistinctPasses(processor, self.hardware.network, strategy, work.state, classes),
+            self.hardware.host, layout,
+        )  # fmt: skip
         made: Stage = flattened(stage, len(first), apart=SCHEDULES[strategy.schedule].splits)
         return made
 
@@ -129,26 +167,34 @@ class Pricing:
 
         With one sample to a microbatch, and one chunk to a stage where weights do not depend on it.
         """
-        groups = self.space.groups
-        columns = {name: column[groups.base] for name, column in self.space.base.items()}
-        ones = np.ones_like(groups.base)
-        layout = self._layout({"vpp": ones, **columns, "microbatch": ones}, groups.size, strategy)
-        work = chain.work_of(self.workload, strategy, layout)
+        layout, work = self._of_groups(strategy)
         sync = chain.sync_of(work, self.hardware, strategy, layout)
         stands = (
             standing(held, work.state, layout, strategy, stage) for held, stage in _telling(work, layout, strategy)
         )
-        size = len(ones)
+        size = len(self.space.groups.base)
         states = tuple(_columns(each.total, size) for each in stands)
         return flattened(sync, size, apart=SCHEDULES[strategy.schedule].splits), states
 
     def _passing(self, strategy: Strategy) -> tuple[Moments, ...]:
         """Activations of each row, by stage."""
-        layout = self._layout(self._columns, self._columns["dp"] * self._columns["cp"], strategy)
-        key = ("work", strategy.sequence_parallel, strategy.stage_layers)
-        work = self._table(key, lambda s: chain.work_of(self.workload, s, layout), strategy)
+        layout, work = self._of_rows(strategy)
         moved = (passing(held, layout, strategy, stage) for held, stage in _telling(work, layout, strategy))
         return tuple(_columns(each.total, np.size(layout.tp)) for each in moved)
+
+    def _of_groups(self, strategy: Strategy) -> tuple[Layout, chain.Work]:
+        """Each factorisation and shard group, with one sample to a microbatch."""
+        groups = self.space.groups
+        columns = {name: column[groups.base] for name, column in self.space.base.items()}
+        ones = np.ones_like(groups.base)
+        layout = self._layout({"vpp": ones, **columns, "microbatch": ones}, groups.size, strategy)
+        return layout, chain.work_of(self.workload, strategy, layout)
+
+    def _of_rows(self, strategy: Strategy) -> tuple[Layout, chain.Work]:
+        """Each row, where shard groups do not matter."""
+        layout = self._layout(self._columns, self._columns["dp"] * self._columns["cp"], strategy)
+        key = ("work", strategy.sequence_parallel, strategy.stage_layers)
+        return layout, self._table(key, lambda s: chain.work_of(self.workload, s, layout), strategy)
 
     def _layout(self, columns: dict[str, Any], shard_group: Column, strategy: Strategy) -> Layout:
         s = strategy
@@ -170,6 +216,12 @@ class Candidates:
     sync: Synchronisation
     _memory: tuple[tuple[Moments, Column, Moments, Column], ...]
     """Of each telling stage: what it holds at each moment and the rows, activations and theirs."""
+    _off: dict[str, Floats] = field(default_factory=dict)
+    """Bytes that one host keeps, by tier; none where nothing leaves the devices."""
+
+    def kept_off(self, tier: str) -> Floats:
+        """In the memory of one host, or on its drives."""
+        return self._off[tier] if self._off else np.zeros(np.size(self.layout.tp))
 
     @cached_property
     def _tree(self) -> Part:
@@ -205,6 +257,14 @@ def _telling(work: chain.Work, layout: Layout, strategy: Strategy) -> Iterator[t
         yield holdings(work.share, layout, strategy, stage), stage
 
 
+def _by_tier(kept: list[KeptOff], size: int) -> dict[str, tuple[Floats, ...]]:
+    """All states of a tier together, by stage."""
+    return {
+        tier: tuple(column_of(sum(getattr(one, tier).values(), start=0.0), size) for one in kept)
+        for tier in ("host", "nvme")
+    }
+
+
 def _columns(moments: Moments, size: int) -> Moments:
     """Each moment as a column."""
     return Moments(*(column_of(part, size) for part in (moments.loss, moments.layer, moments.step)))
@@ -225,7 +285,7 @@ def _chunked(stage: Stage, chunks: Column) -> Stage:
     return replace(stage, sends=tuple(Repeat("chunks", part, chunks) for part in stage.sends))
 
 
-def _paired(states: tuple[Moments, ...], activations: tuple[Moments, ...]) -> Iterator[tuple[Moments, Moments]]:
+def _paired(states: tuple[T, ...], activations: tuple[T, ...]) -> Iterator[tuple[T, T]]:
     """Stage by stage; where one table has layouts with more telling stages, the last stage stands in for them in the other."""
     for at in range(max(len(states), len(activations))):
         yield states[min(at, len(states) - 1)], activations[min(at, len(activations) - 1)]

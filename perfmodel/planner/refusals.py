@@ -12,6 +12,7 @@ from perfmodel.parallel.rules import Rules
 from perfmodel.parallel.schedule_rules import UNSHARDED
 from perfmodel.planner.axes import CHOICES
 from perfmodel.planner.space import Choice, sharing
+from perfmodel.specs.offload import STAYS
 from perfmodel.specs.workload import Transformer
 
 if TYPE_CHECKING:
@@ -89,5 +90,5 @@ class Refusals:
         s = self.strategy
         return SimpleNamespace(
             **{"ep": s.ep, "etp": s.etp, **columns}, name=s.name, devices=self.devices, shard_group=None, sync=s.sync,
-            keeper=s.keeper, context=s.context, attention=s.attention, **{f.name: getattr(choice, f.name) for f in fields(choice)},
+            keeper=s.keeper, keeps_off=choice.offload or STAYS, context=s.context, attention=s.attention, **{f.name: getattr(choice, f.name) for f in fields(choice)},
         )  # fmt: skip

@@ -11,7 +11,7 @@ from perfmodel.chain import work_of
 from perfmodel.errors import InputError
 from perfmodel.graph.flops import model_flops
 from perfmodel.parallel import Layout, arrange
-from perfmodel.planner.limits import OBJECTIVES, Figures, Limit, broken, capacity
+from perfmodel.planner.limits import OBJECTIVES, Figures, Limit, broken, capacity, host_room
 from perfmodel.planner.pricing import Pricing
 from perfmodel.planner.refusals import Refusals
 from perfmodel.planner.shortlist import Front, Shortlist
@@ -49,8 +49,9 @@ class Question:
 
     @property
     def all_limits(self) -> tuple[Limit, ...]:
-        """With the memory of a device."""
-        return (capacity(self.hardware), *self.limits)
+        """With the memory of a device, and that of hosts where something may leave for it."""
+        hosts = host_room(self.hardware) if self.axes.choices["offload"] != (None,) else ()
+        return (capacity(self.hardware), *hosts, *self.limits)
 
     @property
     def room(self) -> float:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from perfmodel.planner.axes import Axes
     from perfmodel.planner.refusals import Refusals
     from perfmodel.specs import Strategy, Workload
+    from perfmodel.specs.offload import Offload
 
     Column = NDArray[np.int64]
     Mask = NDArray[np.bool_]
@@ -39,6 +40,7 @@ class Choice:
     schedule: str
     order: str
     stage_layers: str
+    offload: Offload | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +182,7 @@ def choices(axes: Axes) -> tuple[Choice, ...]:
 
 def sharing(choice: Choice) -> tuple[Any, ...]:
     """What choices have in common that share masks and tables of passes."""
-    return choice.sequence_parallel, choice.recompute, choice.schedule, choice.stage_layers
+    return choice.sequence_parallel, choice.recompute, choice.schedule, choice.stage_layers, str(choice.offload)
 
 
 def allowed(space: Space, choice: Choice, axes: Axes, refused: Refusals) -> Column:

@@ -35,4 +35,5 @@ def choices_text(strategy: Strategy) -> str:
     plain = Strategy()
     parts += [str(getattr(s, name)) for name in ("schedule", "order", "stage_layers")
               if getattr(s, name) != getattr(plain, name)]  # fmt: skip
+    parts += [f"offload {s.offload}"] if s.keeps_off.tiers else []
     return ", ".join(parts)

@@ -58,6 +58,7 @@ def _row(plan: Plan, index: int, made: Prediction) -> dict[str, Any]:
     wanted = ("step_time", "mfu", "hfu", "memory.peak", "cost_per_step", "energy_per_step", "interval.low", "interval.high",
               "throughput.samples_per_second", "throughput.tokens_per_second")  # fmt: skip
     named = {name: whole[f"strategy.{name}"] for name in ("devices", *DEGREES, *CHOICES)}
+    named["offload"] = str(made.strategy.keeps_off)
     tie = bool(is_near(np.array([objective_of(plan, made)]), objective_of(plan, plan.plans[0]))[0])
     return {
         "rank": index, "tie": tie, "hardware": str(made.hardware.name), **named,

@@ -69,4 +69,8 @@ def _mend(plan: Plan) -> str:
     if limit.figure == "memory.peak":
         missing = quantity(value - limit.bound, "B")
         return f"the nearest plan lacks {missing} on its fullest device; take more devices, a smaller sequence, or devices with more memory."
+    if limit.figure.startswith("memory."):
+        missing, tier = quantity(value - limit.bound, "B"), limit.figure.split(".")[1]
+        what = "memory" if tier == "host" else "drives"
+        return f"the nearest plan lacks {missing} of {what} on each host; offload less, take more hosts, or hosts with more."
     return f"relax {limit.text}, take another number of devices, or another machine."

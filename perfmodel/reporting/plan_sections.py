@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from perfmodel.planner.limits import OBJECTIVES
+from perfmodel.planner.limits import FIGURES, OBJECTIVES
 from perfmodel.planner.plan import Plan, cost, objective_of
 from perfmodel.reporting.layout_text import choices_text, layout_text
 from perfmodel.reporting.report import Section
@@ -165,8 +165,8 @@ def _question(plan: Plan, made: Prediction) -> Question:
 
 def _broken_text(broken: tuple[Any, float, float]) -> str:
     limit, value, excess = broken
-    unit = {"memory.peak": "B", "step_time": "s", "cost_per_step": "USD", "energy_per_step": "J"}.get(limit.figure)
-    shown = [quantity(each, unit) if unit else f"{each:.4g}" for each in (value, limit.bound)]
+    unit = FIGURES[limit.figure][0]
+    shown = [quantity(each, unit) if unit != "1" else f"{each:.4g}" for each in (value, limit.bound)]
     return (
         f"{limit.figure} {shown[0]}, {100 * excess:.2g} % {'over' if limit.relation == '<=' else 'short of'} {shown[1]}"
     )

@@ -9,6 +9,7 @@ import numpy as np
 
 from perfmodel.cost.capacity import CLASSES
 from perfmodel.cost.demand import room
+from perfmodel.cost.kept_off import off_room
 from perfmodel.graph.flops import CONVENTIONS
 from perfmodel.planner.microbatch import faster_microbatch
 from perfmodel.reporting.report import Report, Section, flat
@@ -68,6 +69,7 @@ def record(prediction: Prediction) -> dict[str, Any]:
             "reserved": _fullest(p.memory_reserved),
             "device": _fullest(p.memory_device),
             "stages": list(_stages(p)),
+            **{tier: _off_record(p, tier) for tier in sorted(_used(p))},
         },
         "bounds": {"lower": lower, "upper": upper},
         "interval": {"low": low, "high": high, "probability": 0.8},
@@ -107,21 +109,51 @@ REMEDIES = {
     "activations": "recompute more, take a smaller microbatch, or raise tp with sequence_parallel, or cp",
     "recomputed": "take a smaller microbatch, or raise tp or cp", "backward": "take a smaller microbatch, or raise tp or cp",
     "output": "take a smaller microbatch, raise tp, or fuse the loss (fewer allocation.logit_copies)",
+    "staging": "offload a smaller fraction, or take a smaller microbatch",
     "gathered": "raise tp, or leave zero below 3", "unreduced": "raise tp or pp", "buckets": "let gradients be views of their buckets",
     "update": "shard the optimiser over more replicas (zero 1)", "workspace": "nothing makes it smaller",
 }  # fmt: skip
 """What makes each class smaller."""
 
 
+def _used(p: Prediction) -> set[str]:
+    return {tier for tier, sizes in p.kept_off.items() if sizes}
+
+
+def _off_record(p: Prediction, tier: str) -> dict[str, Any]:
+    """Of one host: what its memory or its drives keep for its devices, and how much they have."""
+    sizes = p.kept_off[tier]
+    used, has = sum(sizes.values()), off_room(p.hardware, tier)
+    return {"used": used, "capacity": has, "fits": used <= has, "states": sizes}
+
+
+OFF = {"host": "the memory of a host", "nvme": "the drives of a host"}
+
+
+def _off_warnings(p: Prediction) -> Iterator[str]:
+    """That hosts do not suffice for what is kept off the devices, and which state takes most."""
+    for tier in sorted(_used(p)):
+        made = _off_record(p, tier)
+        if not made["fits"]:
+            largest = max(made["states"], key=made["states"].get)
+            yield (
+                f"does not fit: {quantity(made['used'] - made['capacity'], 'B')} more than {OFF[tier]} has, {quantity(made['capacity'], 'B')}; "
+                f"most is {largest}, {quantity(made['states'][largest], 'B')}: offload less of it"
+                f"{', or to nvme' if tier == 'host' else ''}, or take more hosts"
+            )
+
+
 def _memory_warnings(p: Prediction) -> Iterator[str]:
     """That memory does not suffice, or may not, and which class of the fullest stage to attack."""
+    yield from _off_warnings(p)
     capacity, most = float(p.hardware.device.memory.capacity), _fullest(p.memory_device)["high"]
-    if p.fits and most <= capacity:
+    fits = p.memory_peak <= room(p.hardware)
+    if fits and most <= capacity:
         return
     sizes = list(_stages(p))[int(np.argmax(np.broadcast_to(p.footprint.total, int(p.layout.pp))))]
     largest = max(CLASSES, key=lambda name: sizes[name])
     attack = f"most is {largest}, {quantity(sizes[largest], 'B')}: {REMEDIES[largest]}"
-    if p.fits:
+    if fits:
         yield f"tight: up to {quantity(most, 'B')} with what the allocator keeps, context and collectives; {attack}"
     else:
         missing = p.memory_peak - room(p.hardware)
@@ -185,9 +217,10 @@ def _result(p: Prediction) -> Section:
         ("model FLOP/s", f"{quantity(p.flops() / (p.step_time * devices), 'FLOP/s')} per device"),
         ("MFU", _utilisation(p, p.mfu(), p.mfu)),
         ("HFU", f"{_utilisation(p, p.hfu, p.hfu_by)}; recomputation counted"),
-        ("memory", f"{quantity(p.memory_peak, 'B')} of {quantity(p.hardware.device.memory.capacity, 'B')}: {'fits' if p.fits else 'DOES NOT FIT'}"),
+        ("memory", f"{quantity(p.memory_peak, 'B')} of {quantity(p.hardware.device.memory.capacity, 'B')}: {'fits' if p.memory_peak <= room(p.hardware) else 'DOES NOT FIT'}"),
         ("on device", f"{quantity(device['low'], 'B')} to {quantity(device['high'], 'B')}, usually {quantity(device['typical'], 'B')}"),
     ]  # fmt: skip
+    rows += [_off_row(tier, _off_record(p, tier)) for tier in sorted(_used(p))]
     if p.cost is not None:
         rows.append(("cost", f"{quantity(p.cost, 'USD')} per step"))
     if p.energy is not None:
@@ -195,6 +228,12 @@ def _result(p: Prediction) -> Section:
     if p.run is not None:
         rows.append(("training", _run(p.run, devices)))
     return Section(f"{p.workload.name} on {p.hardware.name}", ("", ""), tuple(rows))
+
+
+def _off_row(tier: str, made: dict[str, Any]) -> tuple[str, str]:
+    states = ", ".join(f"{name} {quantity(size, 'B')}" for name, size in made["states"].items())
+    whole = f"{quantity(made['used'], 'B')} of {quantity(made['capacity'], 'B')}: {'fits' if made['fits'] else 'DOES NOT FIT'}"
+    return f"each {'host' if tier == 'host' else 'host, nvme'}", f"{whole} ({states})"
 
 
 def _run(run: Run, devices: int) -> str:

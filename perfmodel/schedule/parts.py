@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 WEIGHT = ("weight gradient", "bias gradient", "parameter gradient", "gradient accumulation")
 """How the names of kernels end whose results no other stage waits for."""
-MESSAGES = (" parallel", "push", "pull")
+MESSAGES = (" parallel", "push", "pull", "offload")
 """How the kinds of terms end that are messages."""
 
 

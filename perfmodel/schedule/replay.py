@@ -5,13 +5,13 @@ The closed form of a step takes stages as equal and adds what only one stage has
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from perfmodel.schedule.parts import weight_gradients
 from perfmodel.schedule.simulate import Simulation, Times
-from perfmodel.schedule.step import Microbatch, beside, hidden_sends
+from perfmodel.schedule.step import NOTHING, Microbatch, backward_pass, forward_pass, hidden_sends
 from perfmodel.timeline import Part, Serial, duration
 
 if TYPE_CHECKING:
@@ -130,7 +130,9 @@ def replay(
     times = _times(stage, layout, sync, schedule, slowdown)
     # chunk by chunk, all but the last has travelled before
     share = 1 / float(layout.vpp) if schedule.once and overlap else 1.0
-    return Replay(schedule, layout, times, _named(sync.gradients, share), _named(sync.after), overlap, slowdown)
+    return Replay(
+        schedule, layout, times, _named((*sync.gradients, *sync.drains), share), _named(sync.after), overlap, slowdown
+    )
 
 
 def _named(parts: tuple[Part, ...], share: float = 1.0) -> tuple[tuple[str, float], ...]:
@@ -142,9 +144,9 @@ def _times(stage: Stage, layout: Layout, sync: Synchronisation, schedule: Schedu
     chunks, repeats = int(layout.vpp), schedule.repeats
     once = schedule.once
     hidden = hidden_sends(stage, layout, schedule)[0]
-    ahead = beside("forward", stage.body_forward, (*(() if once else sync.forward), *hidden), slowdown)
-    behind = () if once else (*sync.backward, *sync.exposed)
-    back = beside("backward", stage.body_backward, (*behind, *hidden), slowdown)
+    each = NOTHING if once else replace(sync, backward=(*sync.backward, *sync.exposed))
+    ahead = forward_pass(stage, each, hidden, slowdown)
+    back = backward_pass(stage, each, hidden, slowdown, at_once=NOTHING)
     first, last = _passes(stage.prologue), _passes(stage.epilogue)
     positions = int(layout.pp) * (chunks + repeats)
     spare = float(stage.slack / (duration(stage.body_forward) + duration(stage.body_backward)))

@@ -7,22 +7,26 @@ the pipeline to fill and drain, and what follows the last backward pass. What on
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from perfmodel.cost.offload import copied
 from perfmodel.schedule.dual_pipe import paired
 from perfmodel.schedule.parts import only, weight_gradients
 from perfmodel.schedule.passes import Costs
+from perfmodel.sync import Synchronisation
 from perfmodel.timeline import Overlap, Part, Repeat, Serial, duration
 from perfmodel.units import TINY
 
 if TYPE_CHECKING:
     from perfmodel.parallel import Layout
     from perfmodel.schedule.kind import Schedule
-    from perfmodel.sync import Synchronisation
     from perfmodel.units import Count, Number, Seconds
+
+NOTHING = Synchronisation((), (), (), ())
+"""Of passes beside which nothing travels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +44,10 @@ class Stage:
     """Of the last stage, where it has fewer layers than the others."""
     asynchronous: Count = 0
     """1 where sends travel beside the passes if the schedule leaves time for it."""
+    saves: tuple[Part, ...] = ()
+    """Activations to the host beside the forward pass."""
+    restores: tuple[Part, ...] = ()
+    """And back beside the backward pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,24 +86,42 @@ def step(
         schedule: order of the passes.
     """
     each, once = schedule.every_microbatch, schedule.once
-    every = sync.gradients if each and overlap else ()
+    every = replace(NOTHING, gradients=sync.gradients, drains=sync.drains)
+    last = every if overlap and not each else NOTHING
     hidden, sends, at_ends = hidden_sends(stage, layout, schedule)
-    forward = beside("forward", stage.body_forward, (*(() if once else sync.forward), *hidden), slowdown)
-    backward = beside("backward", stage.body_backward, (*(() if once else sync.backward), *every, *hidden), slowdown)
+    forward = forward_pass(stage, NOTHING if once else sync, hidden, slowdown)
+    backward = backward_pass(
+        stage, NOTHING if once else sync, hidden, slowdown, at_once=every if each and overlap else NOTHING
+    )
     one = Microbatch(forward, backward, (*(() if once else sync.exposed), *sends), slowdown)
     microbatches = layout.microbatches
     embeddings, heads = _ends(stage, layout, schedule)
-    beside_last = sync.gradients if overlap and not each else ()
     updates = microbatches if each else 1
     return Serial("step", (
-        *(_stretches(one, layout, sync, beside_last) if once else _passes(one, layout, schedule, beside_last)),
-        *(() if overlap else _repeated("exchange", sync.gradients, updates)),
+        *(_stretches(one, layout, sync, last) if once else _passes(one, layout, schedule, last)),
+        *(() if overlap else _repeated("exchange", (*sync.gradients, *sync.drains), updates)),
         *at_ends,
         Repeat("embedding", stage.prologue, embeddings),
         Repeat("head", stage.epilogue, heads),
         schedule.bubble(costs(one, layout, schedule)),
         *_repeated("update", sync.after, updates),
     ))  # fmt: skip
+
+
+def forward_pass(stage: Stage, sync: Synchronisation, hidden: tuple[Part, ...], slowdown: Number) -> Part:
+    """Of one microbatch, with messages and copies beside it."""
+    passing = beside("forward", stage.body_forward, (*sync.forward, *hidden), slowdown)
+    return copied("forward", passing, out=stage.saves, back=sync.loads)
+
+
+def backward_pass(
+    stage: Stage, sync: Synchronisation, hidden: tuple[Part, ...], slowdown: Number, *, at_once: Synchronisation
+) -> Part:
+    """Of one microbatch, with messages and copies beside it, and with the exchange of its gradients where none waits."""
+    passing = beside("backward", stage.body_backward, (*sync.backward, *at_once.gradients, *hidden), slowdown)
+    return copied(
+        "backward", passing, out=(*sync.stores, *at_once.drains), back=(*stage.restores, *sync.reloads)
+    )  # fmt: skip
 
 
 def _hidden_share(stage: Stage, layout: Layout, schedule: Schedule) -> Count:
@@ -135,9 +161,9 @@ def costs(one: Microbatch, layout: Layout, schedule: Schedule) -> Costs:
     )  # fmt: skip
 
 
-def _passes(one: Microbatch, layout: Layout, schedule: Schedule, hidden: tuple[Part, ...]) -> tuple[Part, ...]:
+def _passes(one: Microbatch, layout: Layout, schedule: Schedule, hidden: Synchronisation) -> tuple[Part, ...]:
     """All microbatches; gradients travel beside the last backward pass."""
-    last = (one.forward, beside("last backward", one.backward, hidden, one.slowdown), *one.other)
+    last = (one.forward, with_gradients(one.backward, hidden, one.slowdown), *one.other)
     if schedule.both_ways:
         pairs = paired(layout.pp, layout.microbatches)
         alone = Repeat("microbatches alone", one.alone, layout.microbatches - pairs - 1)
@@ -148,21 +174,36 @@ def _passes(one: Microbatch, layout: Layout, schedule: Schedule, hidden: tuple[P
     return *again, Repeat("microbatches", one.alone, layout.microbatches - 1), *last
 
 
-def _stretches(one: Microbatch, layout: Layout, sync: Synchronisation, hidden: tuple[Part, ...]) -> tuple[Part, ...]:
+def _stretches(one: Microbatch, layout: Layout, sync: Synchronisation, hidden: Synchronisation) -> tuple[Part, ...]:
     """All microbatches, where each weight is gathered, and each gradient scattered, once for all of them.
 
     The gradients of a chunk are complete when its last microbatch is; only those of the last chunk have one pass to hide under.
     """
     last, count = 1 / layout.vpp, layout.microbatches
-    before, at_last = ([Repeat("chunks", part, share) for part in hidden] for share in (1 - last, last))
+    before, at_last = (_shares(hidden, share) for share in (1 - last, last))
     forward, backward = Repeat("forward", one.forward, count), Repeat("backward", one.backward, count - last)
+    ahead = beside("forward passes", forward, sync.forward, one.slowdown)
+    behind = beside("backward passes", backward, (*sync.backward, *before.gradients), one.slowdown)
     return (
-        beside("forward passes", forward, sync.forward, one.slowdown),
-        beside("backward passes", backward, (*sync.backward, *before), one.slowdown),
-        beside("last backward", Repeat("backward", one.backward, last), tuple(at_last), one.slowdown),
+        copied("forward passes", ahead, back=sync.loads),
+        copied("backward passes", behind, out=(*sync.stores, *before.drains), back=sync.reloads),
+        with_gradients(Repeat("backward", one.backward, last), at_last, one.slowdown),
         *sync.exposed,
         *(Repeat("sends", part, count) for part in one.other),
     )
+
+
+def with_gradients(part: Part, hidden: Synchronisation, slowdown: Number) -> Part:
+    """The last backward pass with the sums of gradients that travel beside it."""
+    return copied("last backward", beside("last backward", part, hidden.gradients, slowdown), out=hidden.drains)
+
+
+def _shares(hidden: Synchronisation, share: Count) -> Synchronisation:
+    """Of what travels with the last backward pass, what one stretch of it hides."""
+    gradients, drains = (
+        tuple(Repeat("chunks", part, share) for part in parts) for parts in (hidden.gradients, hidden.drains)
+    )
+    return replace(hidden, gradients=gradients, drains=drains)
 
 
 def beside(name: str, part: Part, messages: tuple[Part, ...], slowdown: Number) -> Part:

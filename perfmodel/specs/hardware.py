@@ -195,6 +195,31 @@ class Device(Spec):
     power: Power | None = None
 
 
+class Storage(Group):
+    """Drives of one host (NVMe), all of them together."""
+
+    capacity: Bytes
+    read: BytesPerSecond
+    write: BytesPerSecond
+
+
+class Copies(Group):
+    """How fast a host takes what leaves its devices, when all of them send at once."""
+
+    fraction: Share = 0.8
+    """Of the link of a device, that copies of pinned memory reach."""
+    uplink: BytesPerSecond | None = None
+    """Of a switch that several devices share, as copies reach it, per direction; None: nothing is shared."""
+    uplink_devices: Size = 1
+    """Devices that share one."""
+    update: BytesPerSecond | None = None
+    """Of the host's memory, all its cores together, that an optimiser which steps there reaches."""
+
+
+USUAL_COPIES = Copies.model_construct(source="", status="assumed")
+"""Of a host that states none."""
+
+
 class Host(Group):
     """The computer that drives some of the devices."""
 
@@ -206,6 +231,14 @@ class Host(Group):
     memory_bandwidth: BytesPerSecond | None = None
     device_link: BytesPerSecond | None = None
     """Between the host's memory and one device, per direction."""
+    copies: Copies | None = None
+    """None: each device has its link for itself, and reaches 0.8 of it, as A100 (26 of 31.5 GB/s) and H100 (51 of 63) do."""
+    storage: Storage | None = None
+
+    @property
+    def takes(self) -> Copies:
+        """How fast it takes what leaves its devices, or the usual."""
+        return self.copies or USUAL_COPIES
 
 
 class Price(Group):

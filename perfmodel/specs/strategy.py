@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field
 from perfmodel.origin import Fraction, Integer, KeepOrigin, Text
 from perfmodel.specs.allocation import USUAL, Allocation
 from perfmodel.specs.common import Group
+from perfmodel.specs.offload import STAYS, Offload
 from perfmodel.specs.sharding import Sharding, Zero, sharding_of
 from perfmodel.units import Bytes, BytesPerSecond, Seconds
 from perfmodel.yamlfile import Fault, Spec
@@ -149,6 +150,8 @@ class Strategy(Spec):
     parameters, gradients and optimiser states (PaRO): N for whole, I for spread over the shard group, G over all replicas."""
     shard_group: Degree | None = None
     """Replicas over which ZeRO shards; default all of them."""
+    offload: Offload | None = None
+    """What leaves the devices for their host's memory or drives."""
     weight_gather: Annotated[Literal["flat", "two-stage"], KeepOrigin] = "flat"
     """Sharded weights are gathered by all ranks of a group at once, or between hosts first and then inside them (MiCS)."""
     weight_unit: Annotated[Literal["layer", "product"], KeepOrigin] = "layer"
@@ -227,6 +230,7 @@ class Strategy(Spec):
             yield Fault(
                 "zero", f"{self.sync} keeps whole replicas; leave zero at 0, or take sync all-reduce", self.zero
             )
+        yield from self.keeps_off.faults()
         if self.servers and self.sync != "parameter-server":
             message = f"{self.sync} has no servers; take sync parameter-server, or leave servers out"
             yield Fault("servers", message, self.servers.count)
@@ -247,6 +251,11 @@ class Strategy(Spec):
     def allocates(self) -> Allocation:
         """What the software allocates, or the usual."""
         return self.allocation or USUAL
+
+    @property
+    def keeps_off(self) -> Offload:
+        """What is kept off the devices, or nothing."""
+        return self.offload or STAYS
 
     @property
     def keeper(self) -> Servers:

@@ -9,6 +9,7 @@ import numpy as np
 
 from perfmodel.formulas.buckets import last_bucket
 from perfmodel.parallel.expert import ExpertGroups
+from perfmodel.sync.offload import Swaps
 from perfmodel.sync.replicas import Synchronisation
 from perfmodel.timeline import Part, Repeat
 
@@ -165,11 +166,12 @@ def synchronise(replicas: Replicas) -> Synchronisation:
         for name in ("fetch", "shed", "scatter", "reduce", "last", "gather")
     )
     far = strategy.sharding.optimizer
-    update = replicas.optimizer_step(layout.parts(far), groups.parts(far))
+    swaps = Swaps(replicas)
     copies = replicas.bucket_copies() if far == "N" else ()
-    after = (*last, *copies, replicas.tied_embedding(), update, *gather)
+    after = (*last, *copies, replicas.tied_embedding(), swaps.update(), *gather)
     again = fetch if strategy.weight_regather and strategy.recompute == "full" else ()
     backward = (*fetch, *again, *shed)
+    copies_beside = {name: getattr(swaps, name) for name in ("loads", "reloads", "stores", "drains")}
     if fetch and strategy.weight_overlap == "none":
-        return Synchronisation((), (), (*scatter, *reduce), after, exposed=(*fetch, *backward))
-    return Synchronisation(fetch, backward, (*scatter, *reduce), after)
+        return Synchronisation((), (), (*scatter, *reduce), after, exposed=(*fetch, *backward), **copies_beside)
+    return Synchronisation(fetch, backward, (*scatter, *reduce), after, **copies_beside)

@@ -38,6 +38,14 @@ class Synchronisation:
     """After it: the other part of the tied weights, the optimiser, the gathering of weights."""
     exposed: tuple[Part, ...] = ()
     """In every microbatch, with nothing beside it."""
+    loads: tuple[Part, ...] = ()
+    """From the host beside every forward pass."""
+    reloads: tuple[Part, ...] = ()
+    """From the host beside every backward pass."""
+    stores: tuple[Part, ...] = ()
+    """To the host beside every backward pass."""
+    drains: tuple[Part, ...] = ()
+    """To the host beside the last backward pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +116,9 @@ class Replicas:
         several = np.asarray(self.layout.replicas.size) > 1
         return (self._moved("bucket copies", several * 4 * self.trained * self.state.gradient, "memory-bound"),)
 
-    def optimizer_step(self, shards: Count = 1, expert_shards: Count = 1) -> Part:
-        """Of one device, which updates one of so many shards, and one of so many of its experts."""
-        updated = (self.trained - self.trained_experts) / shards + self.trained_experts / expert_shards
+    def optimizer_step(self, shards: Count = 1, expert_shards: Count = 1, share: float = 1.0) -> Part:
+        """Of one device, which updates one of so many shards, and one of so many of its experts, or a share of them."""
+        updated = share * ((self.trained - self.trained_experts) / shards + self.trained_experts / expert_shards)
         return self._moved("optimizer step", updated * self.state.update_traffic, "optimizer")
 
     def _moved(self, name: str, traffic: Bytes, kind: str) -> Part:

@@ -97,6 +97,27 @@ CASES: dict[str, tuple[str, str, int, int, dict[str, Any]]] = {
         96,
         {"weight_gather": "two-stage", "weight_unit": "product", "fix": {"zero": ["IIG", "NIG", "IGG"]}},
     ),
+    "states and activations on hosts": (
+        "gpt3-175b",
+        "dgx-a100-80gb",
+        64,
+        96,
+        {"fix": {"offload": "all", "recompute": ["none", "full"], "zero": [0, 1, 3], "order": "tp-cp-ep-dp-pp"}},
+    ),
+    "experts on drives": (
+        "mixtral-8x7b",
+        "dgx-h100",
+        32,
+        64,
+        {
+            "fix": {
+                "offload": ["none", "optimizer=nvme+parameters=nvme+activations=host+activations_fraction=0.5"],
+                "schedule": ["1f1b", "breadth-first", "zero-bubble-h1"],
+                "recompute": "none",
+                "zero": [0, 3],
+            }
+        },
+    ),
     "another order": ("gpt3-175b", "dgx-a100-80gb", 64, 96, {"order": "tp-cp-ep-pp-dp"}),
 }
 every_case = pytest.mark.parametrize("case", CASES)
@@ -111,8 +132,8 @@ def job(case: str) -> tuple[Workload, Hardware, Strategy, int]:
     return workload.model_copy(update={"training": training}), find("hardware", machine), base, devices
 
 
-def picked(case: str, count: int, seed: int = 1) -> Iterator[tuple[Strategy, float, float, float]]:
-    """Random candidates with their columns of step time, memory and computing."""
+def picked(case: str, count: int, seed: int = 1) -> Iterator[tuple[Strategy, float, float, float, dict[str, float]]]:
+    """Random candidates with their columns of step time, memory, computing, and what hosts keep."""
     workload, hardware, base, devices = job(case)
     rng = np.random.default_rng(seed)
     axes = axes_of(base, CASES[case][4].get("fix", {}))
@@ -127,18 +148,21 @@ def picked(case: str, count: int, seed: int = 1) -> Iterator[tuple[Strategy, flo
                 degrees = {name: int(column[part[row]]) for name, column in space.columns.items()}
                 group = int(space.groups.size[groups[row]]) if choice.zero else None
                 one = strategy_of(base, choice, degrees, group)
-                yield one, float(made.step_time[row]), float(made.memory[row]), float(made.computing[row])
+                hosts = {tier: float(made.kept_off(tier)[row]) for tier in ("host", "nvme")}
+                yield one, float(made.step_time[row]), float(made.memory[row]), float(made.computing[row]), hosts
 
 
 @every_case
 def test_each_row_is_what_predict_says(case: str) -> None:
     workload, hardware, *_ = job(case)
     seen = 0
-    for strategy, step_time, memory, computing in picked(case, 1):
+    for strategy, step_time, memory, computing, hosts in picked(case, 1):
         alone = predict(workload, hardware, strategy)
         assert step_time == pytest.approx(alone.step_time, rel=1e-12, abs=0)
         assert memory == pytest.approx(alone.memory_peak, rel=1e-12, abs=0)
         assert computing == pytest.approx(alone.computing, rel=1e-12, abs=0)
+        kept = {tier: sum(sizes.values()) for tier, sizes in alone.kept_off.items()}
+        assert hosts == pytest.approx(kept, rel=1e-12, abs=0)
         seen += 1
     assert seen
 

@@ -127,7 +127,7 @@ class TestLimits:
     @pytest.mark.parametrize(
         ("text", "told"),
         [
-            ("memory<=3 GiB", "'memory' is no figure of a plan; did you mean 'memory.peak'?"),
+            ("memory<=3 GiB", "'memory' is no figure of a plan; did you mean 'memory.peak'"),
             ("memory.peak<=3", "needs a unit of B, as in '80 GiB'"),
             ("mfu=0.5", "must be a figure, <= or >=, and a value"),
             ("mfu>=lots", "'lots' is no number"),

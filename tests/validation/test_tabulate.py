@@ -85,6 +85,34 @@ def test_what_the_notes_say_becomes_overrides() -> None:
     assert case(notes="no grad/param overlap").overrides == {"strategy.gradient_overlap": "none"}
 
 
+@pytest.mark.parametrize(
+    ("change", "offload"),
+    [
+        ({"notes": "activation offload ratio alpha=0.522"}, "activations=host+activations_fraction=0.522"),
+        ({"notes": "activation offload ratio alpha=1.0"}, "activations=host"),
+        ({"notes": "activation offload ratio alpha=0.000"}, None),
+        ({"notes": "activation CPU offload 6 layers"}, "activations=host+activations_fraction=0.25"),
+        ({"notes": "no offload; partitioned activations checkpoint in CPU"}, "activations=host"),
+        ({"notes": "CPU offload: optimizer offload, param offload"}, "optimizer=host+gradients=host+parameters=host"),
+        ({"notes": "CPU offload: Opt Offl"}, "optimizer=host+gradients=host"),
+        ({"notes": "CPU offload: none; ZeRO-3 with CPU offload capability"}, None),
+    ],
+)
+def test_what_leaves_the_devices(change: dict[str, str], offload: str | None) -> None:
+    assert case(**change).overrides.get("strategy.offload") == offload
+
+
+def test_policies_of_jax_that_send_products_to_the_host() -> None:
+    maxtext = {"framework": "MaxText", "dp": "32", "zero_stage": "3"}
+    named = case(recompute="custom: decoder_layer_input=offload, query_proj=offload ; rest recomputed", **maxtext)
+    assert named.overrides["strategy.offload"] == "activations=host"
+    assert named.overrides["strategy.recompute_modules"] == "norms+core+output+mlp+activations"
+    assert (
+        case(recompute="qkv_proj_offloaded", **maxtext).overrides["strategy.offload"]
+        == "activations=host+tensors=inside"
+    )
+
+
 def test_megatron_pads_a_vocabulary_and_assumes_one_where_none_is_printed() -> None:
     found = case(vocab="", tp="4", dp="8")
     assert found.overrides["workload.model.vocabulary"] == 50688
@@ -95,14 +123,15 @@ def test_megatron_pads_a_vocabulary_and_assumes_one_where_none_is_printed() -> N
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"kind": "lora"}, "LoRA"),
+        ({"kind": "lora"}, "adapters"),
         ({"kind": "oom"}, "out of memory"),
         ({"experts": "8"}, "mixture of experts"),
         ({"family": "deepseek"}, "mixture of experts"),
         ({"family": "hybrid"}, "architecture hybrid"),
         ({"usable": "no", "check": "inconsistent:batch", "check_detail": "batch:-75.0%"}, "contradicts itself (batch): batch:-75.0%"),
         ({"usable": "no", "completeness": "thin", "notes": "no layout"}, "marked unusable (thin): no layout"),
-        ({"notes": "activation offload ratio alpha=0.522"}, "offloaded"),
+        ({"notes": "ours; interleaving factor and offload ratio per README script"}, "how much of the activations"),
+        ({"recompute": "custom: decoder_layer_input, mlpwo offloaded"}, "offloading"),
         ({"recompute": "selective (per-op SAC) of another kind"}, "recomputation"),
         ({"notes": "schedule V-half"}, "pipeline schedule V-half"),
         ({"hardware": "Abacus"}, "no machine of Abacus"),

@@ -19,6 +19,7 @@ from validation.tools.corrections import CONVENTIONS, CORRECTIONS, MEMORY
 from validation.tools.experts import is_mixture, mixture_workload, routing_overrides, small_mixture
 from validation.tools.fabric import fabric_overrides
 from validation.tools.flags import flags, layout
+from validation.tools.offloads import Unstated, offload_of
 from validation.tools.shapes import Shape, named
 from validation.tools.stages import uneven_stages
 
@@ -139,8 +140,6 @@ MaxText's configs/a3; maxtext/configure.sh of dgxc-benchmarking profiles first."
 SHARDING_NODES = {r"Pax .*\b5b": 1, r"Pax .*\b175b": 16}
 """Over how many nodes Pax spreads FSDP, the second of DCN_MESH_SHAPE (paxml/configure.sh)."""
 
-OFFLOADED = r"offload\w* ratio alpha=(0?\.0*[1-9]|1)|offloaded to host|CPU offload: (?!none)"
-"""How notes say that activations or states leave the device."""
 
 PIPELINED = r"Megatron-Bridge|^mlperf-training; .*(NeMo|NEMO|Nemo)"
 """Recipes with --tp-comm-overlap, by study and framework: Megatron-Bridge's (docs/training/communication-overlap.md) and NVIDIA's of
@@ -361,8 +360,6 @@ def _refuse(line: Line) -> None:
         raise Unusable("adapters whose width is not stated")
     if line.text("usable") == "no" and (kind != "lora" or line.text("check").startswith("inconsistent")):
         raise Unusable(_why_unusable(line))
-    if line.notes(OFFLOADED) or "offload" in line.text("recompute"):
-        raise Unusable("activations or states are offloaded to the host, which the model has not")
     if line.notes(r"test case \S*distill"):
         raise Unusable("distils from a second model, whose shape is not stated")
     if line.schedule is None:
@@ -466,12 +463,23 @@ def _strategy_overrides(line: Line) -> dict[str, Value]:
     modules = jax_modules(printed) or recomputed_modules(printed) or ALTERNATE.get(printed, "")
     if modules and modules != "full":
         found["strategy.recompute_modules"] = modules
+    found |= _offload(line)
     found |= uneven_stages(line)
     if line.strategy == "jax-gpu" and "MaxText" in line.framework:
         found["strategy.gradient_precision"] = "fp32"  # grad_dtype of base.yml; Pax's flags simplify conversions
     if re.search("fp32 grad accumulation", line.text("precision")):
         found["strategy.gradient_precision"] = "fp32"
     return found
+
+
+def _offload(line: Line) -> dict[str, Value]:
+    """What leaves the devices."""
+    layers = (line.whole("layers") or 1) // (line.whole("pp") or 1)
+    try:
+        found = offload_of(line.text("notes"), line.text("recompute"), layers)
+    except Unstated as reason:
+        raise Unusable(str(reason)) from reason
+    return {"strategy.offload": found} if found else {}
 
 
 def _zero(line: Line) -> int | None:
@@ -519,7 +527,8 @@ def _precision(line: Line, assumed: list[str]) -> str:
 def _recipe(line: Line) -> str:
     """What a table prints of recomputation, or else the recipe that it belongs to."""
     told = (kept for pattern, kept in RECIPES if re.search(pattern, line.run))
-    return line.text("recompute") or next(told, "")
+    printed = line.text("recompute")
+    return printed or next(told, "")
 
 
 def _recompute(line: Line) -> str:
@@ -549,7 +558,7 @@ def jax_modules(printed: str) -> str:
     >>> jax_modules("custom: decoder_layer_input=device ; rest recomputed"), jax_modules("selective")
     ('full', '')
     """
-    if not re.search(r"^custom:|^save_|minimal", printed):
+    if not re.search(r"^custom:|^save_|minimal|_offloaded$", printed):
         return ""
     if not re.search(r"q/k/v|query_proj|qkv|saves dot", printed):
         return "full"

@@ -30,7 +30,8 @@ TRL = Case(
     id="trl", source="TRL", address=f"{GITHUB}/huggingface/trl/pull/6845", date="2026-08-21", workload="qwen3-8b",
     hardware="dgx-h100", devices=8, strategy="accelerate-fsdp2", cp=8, microbatch=1, global_batch=1, seq_len=2**20,
     precision="bf16", metric="step_time", value="", unit="s", split="test",
-    notes="activations are offloaded to the host and the loss is computed in chunks, which the step time does not show",
+    overrides={"strategy.offload": "activations=host"},
+    notes="the loss is computed in chunks, which the step time does not show",
 )  # fmt: skip
 LENGTHS: tuple[tuple[str, int, int, str], ...] = (
     ("qwen3-0.6b", 8, 2**20, "137"), ("qwen3-8b", 8, 2**20, "364"), ("qwen3-30b-a3b", 8, 2**20, "483"),
@@ -45,8 +46,22 @@ TITAN = Case(
     global_batch=32, seq_len=4096, precision="bf16", recompute="none", metric="mfu", value="", unit="%", split="test",
     notes="the 16B flavour of DeepSeek-V3 in torchtitan, which has the shape of DeepSeek-V2-Lite",
 )  # fmt: skip
+A800 = Case(
+    id="a800", source="chenyaofo", address="https://gist.github.com/chenyaofo/d4cd6a20ab4b95cb3a49491747e2139a", date="2024-05",
+    workload="llama-2-7b", hardware="a800-8gpu", devices=8, strategy="deepspeed-zero-3", dp=8, global_batch=64,
+    seq_len=4096, precision="bf16", metric="samples_per_second", value="", unit="samples/s", split="test",
+    notes="8 A800 with two Xeon 8358, DeepSpeed 0.14.2 under Hugging Face; the unit of throughput and the kernel of attention are not printed",
+)  # fmt: skip
+STATES = "optimizer=host+gradients=host"
+ZERO: tuple[tuple[int, str, str, int, int, str], ...] = (
+    (2, "none", "", 1, 64, "5.33"), (2, "full", "", 1, 64, "4.19"), (2, "full", STATES, 1, 64, "1.81"),
+    (2, "full", "", 4, 64, "4.69"), (3, "none", "", 2, 64, "4.95"), (3, "full", "", 2, 64, "4.45"),
+    (3, "full", STATES, 2, 64, "2.05"), (3, "full", f"{STATES}+parameters=host", 4, 64, "2.06"),
+    (3, "full", "", 8, 64, "4.73"), (3, "full", "", 8, 128, "4.32"),
+)  # fmt: skip
+"""ZeRO stage, recomputation, offload, microbatch, batch, samples in a second."""
 EAGER = {"strategy.elementwise": "separate"}
-MEMORY = "peak memory: neither activations on the host nor a loss in chunks can be expressed"
+MEMORY = "peak memory: a loss in chunks cannot be expressed"
 BATCH = "the batch is not printed"
 
 PAX = Case(
@@ -74,6 +89,15 @@ def rows() -> Iterator[Case | Skipped]:
     yield replace(TITAN, value="18")
     yield replace(TITAN, microbatch=6, global_batch=48, value="20")
     yield replace(TITAN, seq_len=6144, value="21")
+    for zero, recompute, offload, microbatch, batch, speed in ZERO:
+        yield replace(A800, zero=zero, recompute=recompute, microbatch=microbatch, global_batch=batch, value=speed,
+                      overrides={"strategy.offload": offload} if offload else {})  # fmt: skip
+    yield Skipped("a800", "ZeRO++ is none that the model has")
+    yield from (Skipped("a800", f"memory of row {row}: the unit is not printed") for row in range(1, 12))
+    yield from (
+        Skipped("deepspeed-7474", f"Qwen2.5 3B on two A100, {how}: {BATCH}")
+        for how in ("cores bound to ranks", "cores not bound")
+    )
     dots: dict[str, str | int] = {"strategy.recompute_modules": "norms+activations"}
     yield replace(PAX, recompute="selective", overrides=shape(24, 4096, 32, 50304) | dots, value="465.45",
                   notes="saves the products with weights alone")  # fmt: skip
