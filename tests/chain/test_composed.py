@@ -14,7 +14,7 @@ TOKENS, HIDDEN, HEADS, KV, HEAD, FFN = 4096, 4096, 32, 8, 128, 14336
 
 def terms(elementwise: str = "merged", **job: Any) -> dict[str, Any]:
     sets = {"strategy.elementwise": elementwise}
-    settings = {"devices": 1, "batch": 1, "seq": TOKENS, "precision": "bf16", "sets": sets} | job
+    settings: dict[str, Any] = {"devices": 1, "batch": 1, "seq": TOKENS, "precision": "bf16", "sets": sets} | job
     return {term.name: term for term, *_ in perfmodel.predict("llama-3.1-8b", "dgx-h100", **settings).terms}
 
 
@@ -44,8 +44,8 @@ def test_other_layers_are_those_of_one_kernel_each() -> None:
 
 @pytest.mark.parametrize("tp", [2, 4, 8])
 def test_the_last_piece_of_a_scatter_is_hidden_by_nothing(tp: int) -> None:
-    sets = {"strategy.tensor_overlap": "passes"}
-    job = {"devices": tp, "tp": tp, "strategy": "nemo", "batch": 1, "seq": TOKENS, "precision": "bf16"}
+    sets: dict[str, Any] = {"strategy.tensor_overlap": "passes"}
+    job: dict[str, Any] = {"devices": tp, "tp": tp, "strategy": "nemo", "batch": 1, "seq": TOKENS, "precision": "bf16"}
     found = perfmodel.predict("llama-3.1-8b", "dgx-h100", sets=sets, **job).terms
     whole = TOKENS * HIDDEN * 2
     sizes = {(t.name, float(t.inputs["size"])) for t, *_ in found if t.name.startswith("tensor reduce-scatter")}
