@@ -10,7 +10,8 @@ import numpy as np
 
 from perfmodel.errors import InputError, Place, Problem
 from perfmodel.job import Job, load_job
-from perfmodel.prediction import COMMUNICATION, Prediction, predict
+from perfmodel.prediction import Prediction, predict
+from perfmodel.timeline import COMMUNICATION
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

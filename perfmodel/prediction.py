@@ -1,4 +1,4 @@
-"""The whole chain on one page: workload, hardware, strategy -> one training step."""
+"""A predicted training step, and every figure that follows from it."""
 
 from __future__ import annotations
 
@@ -8,46 +8,29 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from perfmodel.chain import processor_of, stage_of, sync_of, tree_of, work_of
 from perfmodel.cost.capacity import Footprint, footprint
-from perfmodel.cost.compute import Processor
 from perfmodel.cost.demand import Range, device, reserved, room
-from perfmodel.cost.holdings import fullest
 from perfmodel.cost.interval import interval
 from perfmodel.cost.losses import ladder
 from perfmodel.cost.outcome import Run, energy, run_of, step_cost
 from perfmodel.cost.passes import Passes
-from perfmodel.graph import expand
 from perfmodel.graph.flops import Convention, model_flops, recomputed_flops
-from perfmodel.parallel import Group, Layout, Message, arrange, divide
-from perfmodel.parallel.sharded_state import state_of
-from perfmodel.schedule import SCHEDULES, Stage, step
+from perfmodel.parallel import Layout, arrange
+from perfmodel.schedule import SCHEDULES, Stage
 from perfmodel.schedule.replay import Replay, replay
-from perfmodel.sync import Replicas, Synchronisation, synchronise
-from perfmodel.timeline import Part, Repeat, Serial, duration, leaves
+from perfmodel.timeline import COMMUNICATION, IDLE, Part, duration, leaves
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from perfmodel.graph import Graph
-    from perfmodel.parallel import LocalBlock, Share
+    from perfmodel.parallel import Share
     from perfmodel.parallel.sharded_state import State
     from perfmodel.specs import Hardware, Strategy, Workload
+    from perfmodel.sync import Synchronisation
     from perfmodel.timeline import Term
     from perfmodel.units import Number
-
-COMMUNICATION = (
-    "tensor parallel",
-    "context parallel",
-    "expert parallel",
-    "data parallel",
-    "pipeline parallel",
-    "push",
-    "pull",
-    "server",
-)
-"""Kinds of terms that are messages."""
-IDLE = (*COMMUNICATION, "bubble", "host")
-"""Kinds of terms in which no kernel runs."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +68,7 @@ class Prediction:
         return replay(
             self.stage, self.layout, self.sync, schedule=SCHEDULES[self.strategy.schedule],
             overlap=self.strategy.gradient_overlap == "backward",
-            slowdown=Processor(self.hardware.device, self.workload.training.precision).slowdown,
+            slowdown=processor_of(self.workload, self.hardware, self.strategy).slowdown,
         )  # fmt: skip
 
     @cached_property
@@ -268,82 +251,7 @@ def predict_layout(workload: Workload, hardware: Hardware, strategy: Strategy, l
     """The prediction of degrees that are known to be allowed; each may be a column with one row per candidate."""
     work = work_of(workload, strategy, layout)
     processor = processor_of(workload, hardware, strategy)
-    stage = stage_of(work, processor, hardware, strategy, layout)
+    stage = stage_of(work, Passes(processor, hardware.network, strategy, work.state), layout)
     sync = sync_of(work, hardware, strategy, layout)
     tree = tree_of(stage, sync, strategy, layout, processor)
     return Prediction(workload, hardware, strategy, layout, work.graph, work.share, work.state, stage, sync, tree)
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """What one device has to do in a step, before anything is priced."""
-
-    graph: Graph
-    share: Share
-    state: State
-
-
-def work_of(workload: Workload, strategy: Strategy, layout: Layout) -> Work:
-    """Workload x strategy -> operations, messages and bytes for each parameter."""
-    graph = expand(
-        workload,
-        microbatch=layout.microbatch,
-        fused=strategy.attention != "unfused",
-        elementwise=strategy.elementwise,
-        channels_last=strategy.layout == "channels-last",
-        persistent=strategy.batch_norm == "persistent",
-    )
-    return Work(graph, divide(graph, layout, strategy), state_of(workload, strategy))
-
-
-def processor_of(workload: Workload, hardware: Hardware, strategy: Strategy) -> Processor:
-    """The device as this job uses it."""
-    return Processor(hardware.device, workload.training.precision, strategy.attention)
-
-
-def stage_of(work: Work, processor: Processor, hardware: Hardware, strategy: Strategy, layout: Layout) -> Stage:
-    """The passes of one microbatch, priced."""
-    share = work.share
-    passes = Passes(processor, hardware.network, strategy, work.state)
-    forward, backward = passes.forward(share.body), passes.backward(share.body)
-    return Stage(
-        body_forward=forward,
-        body_backward=backward,
-        prologue=_both(passes, share.prologue),
-        epilogue=_both(passes, share.epilogue),
-        sends=(_sends(share, layout, passes, strategy),),
-        slack=layout.cut.spare / share.layers * (duration(forward) + duration(backward)),
-        asynchronous=float(strategy.pipeline_overlap == "chunks"),
-    )
-
-
-def sync_of(work: Work, hardware: Hardware, strategy: Strategy, layout: Layout) -> Synchronisation:
-    """What replicas exchange, priced; the fullest stage sets how much."""
-    share = work.share
-    counts = fullest(share, layout, strategy)
-    return synchronise(
-        Replicas(
-            tied=share.trained.tied, units=share.layers, state=work.state, layout=layout, hardware=hardware,
-            strategy=strategy, **counts,
-        )
-    )  # fmt: skip
-
-
-def tree_of(stage: Stage, sync: Synchronisation, strategy: Strategy, layout: Layout, processor: Processor) -> Part:
-    """The tree of time of a step."""
-    overlap, schedule = strategy.gradient_overlap == "backward", SCHEDULES[strategy.schedule]
-    return step(stage, layout, sync, overlap=overlap, slowdown=processor.slowdown, schedule=schedule)
-
-
-def _both(passes: Passes, blocks: tuple[LocalBlock, ...]) -> Part:
-    return Serial("both", (passes.forward(blocks), passes.backward(blocks, recompute=False)))
-
-
-def _sends(share: Share, layout: Layout, passes: Passes, strategy: Strategy) -> Part:
-    """Activations forward and gradients backward, once for each chunk of the stage."""
-    scattered = strategy.scatter_gather and not strategy.sequence_parallel
-    split = layout.tp if scattered else 1
-    send = passes.message(Message("pipeline send", "send", share.boundary / split, layout.pipeline))
-    together = Group(np.where(np.asarray(layout.pp) > 1, split, 1), layout.tensor.stride, job=layout.devices)
-    gather = passes.message(Message("pipeline all-gather", "all-gather", share.boundary, together))
-    return Repeat("sends", Serial("send", (send, gather)), 2 * layout.vpp)

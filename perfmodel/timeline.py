@@ -11,6 +11,20 @@ import numpy as np
 
 from perfmodel.units import TINY, Count, Number, Seconds
 
+COMMUNICATION = (
+    "tensor parallel",
+    "context parallel",
+    "expert parallel",
+    "data parallel",
+    "pipeline parallel",
+    "push",
+    "pull",
+    "server",
+)
+"""Kinds of terms that are messages."""
+IDLE = (*COMMUNICATION, "bubble", "host")
+"""Kinds of terms in which no kernel runs."""
+
 
 @dataclass(frozen=True, slots=True)
 class Term:

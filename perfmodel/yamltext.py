@@ -48,6 +48,7 @@ def parse(text: str, file: str) -> tuple[dict[str, Any], dict[Location, Place]]:
         place = Place(file, mark.line + 1, mark.column + 1) if mark else Place(file)
         message = re.sub(r"\s*\n.*", "", str(error.problem), flags=re.DOTALL)
         message = f"{error.context} {message}" if message.startswith("but ") else message
+        message = "is indented by a tab; YAML takes spaces alone" if r"'\t' that cannot start" in message else message
         raise InputError([Problem(place, "yaml", message)]) from error
     except RecursionError as error:
         raise InputError([Problem(Place(file), "yaml", "is nested too deeply")]) from error

@@ -38,21 +38,29 @@ if TYPE_CHECKING:
 CHIPS = {
     "GK210": ("aws-p2-8xlarge", "aws-p2-16xlarge"),
     "GM200": ("titan-x-maxwell",),
+    "GM204": ("aws-g3-16xlarge",),
     "GP102": ("titan-x-pascal", "gtx-1080ti", "p40-8gpu", "gtx-1080"),
     "GP100": ("dgx-1-p100",),
     "GV100": (
         "dgx-1-v100-16gb", "dgx-1-v100", "dgx-2", "dgx-2h", "ac922-4gpu", "ac922-6gpu", "aws-p3-16xlarge",
-        "aws-p3dn-24xlarge", "jean-zay-v100",
+        "aws-p3dn-24xlarge", "jean-zay-v100", "v100-8gpu-pcie", "v100s-8gpu-pcie", "titan-v",
     ),
     "TU102 GeForce": ("rtx-2080ti-8gpu-pcie", "exxact-2080ti", "pcie-4gpu-100gbe", "pcie-4gpu-100gib", "pcie-4gpu-10gbe"),
     "TU102 Quadro": ("quadro-rtx-8000-8gpu-pcie", "quadro-rtx-8000-8gpu-nvlink"),
-    "GA100": ("dgx-a100-40gb", "dgx-a100-80gb", "a100-pcie-40gb", "a100-pcie-80gb", "jean-zay-a100"),
+    "GA100": ("dgx-a100-40gb", "dgx-a100-80gb", "a100-pcie-40gb", "a100-pcie-80gb", "jean-zay-a100", "aws-p4d-24xlarge", "aws-p4de-24xlarge", "a800-8gpu"),
     "GA102 GeForce": ("rtx-3090-8gpu-pcie", "rtx-3080-2gpu-pcie"),
-    "GA102 RTX": ("rtx-a6000-8gpu-pcie",),
+    "GA104 GeForce": ("rtx-3070-2gpu-pcie",),
+    "GA102 RTX": ("rtx-a6000-8gpu-pcie", "rtx-a5000-2gpu-nvlink"),
+    "GA102 A10": ("a10-8gpu-pcie",),
     "AD102 GeForce": ("rtx-4090-2gpu-pcie",),
     "AD102 RTX": ("rtx-6000-ada-8gpu-pcie",),
-    "GH100": ("dgx-h100", "dgx-h200", "h100-pcie", "h200-4gpu", "grand-teton-h100-96gb"),
-    "GB100": ("dgx-b200",),
+    "AD104 L4": ("l4-8gpu-pcie",),
+    "GH100": (
+        "dgx-h100", "dgx-h200", "h100-pcie", "h200-4gpu", "grand-teton-h100-96gb", "aws-p5-48xlarge", "aws-p5en-48xlarge",
+        "azure-nd-h100-v5", "gcp-a3-high", "gcp-a3-mega", "h800-8gpu", "gh200-96gb", "gh200-nvl2", "gh200-nvl32", "alps-gh200",
+    ),
+    "GB100": ("dgx-b200", "aws-p6-b200-48xlarge"),
+    "Vega 20": ("radeon-pro-vii-2gpu-pcie",),
 }  # fmt: skip
 """Machines by chip; where tensor cores add up in fp32 at half of their rate (GeForce), the chip counts as another."""
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perfmodel.errors import InputError, Problem
-from perfmodel.job import guess_kind, kind_of
-from perfmodel.library import SPECS, Kind
+from perfmodel.job import kind_of
+from perfmodel.library import SPECS, Kind, document
 from perfmodel.reporting.items import check_report, list_report, show_report
-from perfmodel.yamlfile import read
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from perfmodel.reporting.report import Report
 
@@ -28,14 +27,13 @@ def show(name: str | Path) -> Report:
 
 
 def check(files: Sequence[str | Path]) -> Report:
-    """Lint YAML files; raises InputError with the faults of all."""
+    """Lint YAML files, or items of the library by name; raises InputError with the faults of all."""
     problems: list[Problem] = []
     checked: list[tuple[str, Kind]] = []
     for file in files:
         try:
-            source = read(Path(file))
-            kind = guess_kind(source) or "strategies"
-            source.validate(SPECS[kind])
+            kind = kind_of(file)
+            document(kind, file).validate(SPECS[kind])
             checked.append((str(file), kind))
         except InputError as error:
             problems.extend(error.problems)

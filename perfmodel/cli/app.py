@@ -161,7 +161,7 @@ def show(
 
 @app.command()
 def check(
-    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="YAML files.")],
+    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="YAML files or library names.")],
     form: FormatName = "table", output: OutputFile = None,
 ) -> None:  # fmt: skip
     """Lint YAML files: every fault with file, line, column and remedy."""
@@ -241,14 +241,22 @@ def main(arguments: list[str] | None = None) -> int:
             return _usage(error)
         if debug:
             raise
-        sys.stderr.write(f"perfmodel: internal error: {error!r}; --debug shows where\n")
-        return INTERNAL
+        return _broken(error)
 
 
 def _interrupted(said: str = "") -> int:
     """Typer takes most interruptions itself, and leaves a code alone; ``said`` is how a search goes on."""
     sys.stderr.write(f"perfmodel: interrupted{said}\n")
     return INTERRUPTED
+
+
+def _broken(error: Exception) -> int:
+    """A file that cannot be opened, or written to the end, is the user's to mend; all else is ours."""
+    if isinstance(error, OSError) and error.filename is not None:
+        sys.stderr.write(f"{error.filename}: cannot be used: {error.strerror}\n")
+        return BAD_INPUT
+    sys.stderr.write(f"perfmodel: internal error: {error!r}; --debug shows where\n")
+    return INTERNAL
 
 
 def _usage(error: Exception) -> int:

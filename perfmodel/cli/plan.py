@@ -56,7 +56,7 @@ def plan(
             **{name: _scalar(text) for name, text in given.items() if text is not None},
         )  # fmt: skip
     write(api.report(found), form, output)
-    if not found.plans:
+    if not (found.plans or found.rescued):
         raise typer.Exit(NOTHING)
 
 

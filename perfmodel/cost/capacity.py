@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfmodel.cost.holdings import Holdings, holdings
-from perfmodel.cost.in_flight import IN_FLIGHT, weight_versions
+from perfmodel.cost.in_flight import IN_FLIGHT, layers_in_flight, weight_versions
 from perfmodel.formulas.memory import gathered_weights, sharded
 from perfmodel.parallel.expert import ExpertGroups
 
@@ -163,9 +163,9 @@ def footprint(share: Share, state: State, layout: Layout, strategy: Strategy, st
 def passing(held: Holdings, layout: Layout, strategy: Strategy, stage: Count) -> Passing:
     """Activations by the microbatches in flight, and what one layer or the loss adds."""
     flights = IN_FLIGHT[strategy.schedule](stage, layout.pp, layout.vpp, layout.microbatches)
-    none = np.zeros_like(flights)
+    body, none = layers_in_flight(strategy.schedule, layout, stage), np.zeros_like(flights)
     return Passing(
-        activations=flights * (held.kept + held.entering), recomputed=held.recomputed + none,
+        activations=body * held.kept + flights * held.entering, recomputed=held.recomputed + none,
         backward=held.backward + none, output=held.head + none,
     )  # fmt: skip
 
@@ -183,13 +183,14 @@ def standing(held: Holdings, state: State, layout: Layout, strategy: Strategy, s
     cast = spread.parameters != "N" and habits.narrow_weights == "gathered" and state.is_mixed
     replicas = np.asarray(layout.dp * layout.cp) > 1
     copies = habits.buckets == "copies" and spread.gradients == "N"
+    whole = habits.unsharded_gradients | (habits.whole_in_pipelines & (np.asarray(layout.pp) > 1))
     return Standing(
         weights=over_ranks(0.0 if cast else versions * state.weight, spread.parameters),
-        gradients=over_ranks(state.gradient, "N" if habits.unsharded_gradients else spread.gradients, held.learning),
+        gradients=np.where(whole, *(over_ranks(state.gradient, scope, held.learning) for scope in ("N", spread.gradients))),
         optimizer=over_ranks(state.optimizer, spread.optimizer, held.learning),
         buckets=habits.bucket_size + over_ranks(state.weight * copies, "N", held.learning) * replicas,
         workspace=habits.workspace + 0.0 * np.asarray(stage),
-        gathered=_gathered(held, state, _is_spread(layout, spread.parameters)),
+        gathered=_gathered(held, state, layout, strategy),
         unreduced=_unreduced(held.learning, state, layout, strategy),
         update=Moments(0.0, 0.0, over_ranks(float(habits.update), spread.optimizer, held.learning)),
     )  # fmt: skip
@@ -201,14 +202,18 @@ def _is_spread(layout: Layout, scope: Scope) -> Count:
     return several
 
 
-def _gathered(held: Holdings, state: State, sharded_weights: Count) -> Moments:
-    """The unit of embedding and head from forward to backward, and layers one ahead."""
+def _gathered(held: Holdings, state: State, layout: Layout, strategy: Strategy) -> Moments:
+    """The unit of embedding and head from forward to backward, and layers one ahead; or the whole stage, in pipelines."""
     none = 0.0 * held.unit
+    spread = _is_spread(layout, strategy.sharding.parameters)
+    whole = strategy.allocates.whole_in_pipelines & (np.asarray(layout.pp) > 1)
     loss, layer = (
-        np.where(sharded_weights, gathered_weights(layer=unit, ends=held.ends, element=state.weight), 0.0)
+        np.where(
+            whole, held.parameters * state.weight, gathered_weights(layer=unit, ends=held.ends, element=state.weight)
+        )
         for unit in (none, held.unit)
     )
-    return Moments(loss, layer, none)
+    return Moments(np.where(spread, loss, 0.0), np.where(spread, layer, 0.0), none)
 
 
 def _unreduced(held: Holdings, state: State, layout: Layout, strategy: Strategy) -> Moments:

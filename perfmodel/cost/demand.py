@@ -27,7 +27,8 @@ class Range:
     high: Bytes
 
 
-CONTEXT = {"gpu": Range(0.4 * GIB, 1.0 * GIB, 1573 * 2.0**20), "tpu": Range(0.0, 0.0, 0.0), "cpu": Range(0.0, 0.0, 0.0)}
+NONE = Range(0.0, 0.0, 0.0)
+CONTEXT = {"gpu": Range(0.4 * GIB, 1.0 * GIB, 1573 * 2.0**20), "tpu": NONE, "npu": NONE, "cpu": NONE}
 """Of one process on a device of a kind: the driver's structures and the code of kernels. 1,271 MiB on V100 and 1,573 MiB on
 A100 with PyTorch's kernels loaded at once (BigScience, chronicles-prequel.md of tr11-176B-ml, read off nvidia-smi); since
 CUDA 11.7 kernels are loaded as they are called, which the lower end assumes. XLA reports what is left of TPU memory."""

@@ -46,3 +46,31 @@ def in_flight_level(*, stage: Count, depth: Count, microbatches: Count) -> Count
     8.0
     """
     return np.minimum(microbatches, depth) + 0.0 * np.asarray(stage)
+
+
+def in_flight_chunk(*, chunk: Count, stage: Count, stages: Count, chunks: Count, microbatches: Count) -> Count:
+    r"""Microbatches of which a stage keeps the activations of one of its chunks, when the last of its chunks first runs backward.
+
+    .. math:: \min(m, n), \qquad n = \begin{cases} \min(p, r) & c = v - 1 \\ p + \max(0, r - p) & c = 0 < v - 1 \\
+              p & \text{otherwise} \end{cases}, \qquad r = 2 (p - s - 1) + 1
+
+    Args:
+        chunk: c, counted from 0 along the model.
+        stage: s, counted from 0.
+        stages: p.
+        chunks: v, of each stage, at least 2.
+        microbatches: m.
+
+    Before its first backward pass a stage runs (v - 1) p + r forward passes, each chunk in turn for p microbatches. That is
+    where the loss is; later passes shift what is kept from one chunk to another.
+
+    References:
+        Narayanan et al., SC 2021, section 2.2 (arXiv:2104.04473); the counts by chunk are derived.
+
+    >>> [float(in_flight_chunk(chunk=c, stage=3, stages=4, chunks=2, microbatches=8)) for c in (0, 1)]
+    [4.0, 1.0]
+    """
+    c, last = np.asarray(chunk), np.asarray(chunks) - 1
+    rest = 2 * (np.asarray(stages) - stage - 1) + 1
+    before = stages + np.where(c == 0, np.maximum(0, rest - stages), 0)
+    return np.minimum(microbatches, np.where(c == last, np.minimum(stages, rest), before))

@@ -34,7 +34,7 @@ class Experts:
     """Experts that each token goes to."""
     bias: bool = False
     load: Count = 1.0
-    """Tokens, or slots for them, of the busiest device over the mean; what is kept in memory is the mean."""
+    """Tokens, or slots for them, of the busiest device over the mean."""
     sorts: Count = 1
     """Times that tokens are put in order before the products: again where they come from other devices."""
     imbalance: Count = 1.0
@@ -65,9 +65,13 @@ class Experts:
 
     @property
     def saved(self) -> Bytes:
-        """Inputs of the products, where their weights are trained, and of the activation."""
+        """Inputs of the products, where their weights are trained, and of the activation and the weighting of tokens.
+
+        A gated activation, which has two inputs, weights tokens in the same kernel (Megatron-Core, transformer/moe/experts.py,
+        `bias_act_func`); others do so by a product of their own, whose input is kept as well.
+        """
         inputs = 0 if self.frozen else self.hidden + self.inner
-        return self.tokens * (inputs + (1 + self.gated) * self.inner) * self.element
+        return self._computed * (inputs + 2 * self.inner) * self.element
 
     def launches(self, *, backward: bool) -> Count:
         """Kernels beyond those below, where each expert has products of its own: gradients are two of each forward one."""

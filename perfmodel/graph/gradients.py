@@ -35,6 +35,6 @@ def inside(op: Op) -> Bytes:
         case Attention():
             return op.inputs + 2 * op.scores * op.element
         case Experts():
-            return op.tokens * (op.hidden + (2 + op.gated) * op.inner) * op.element
+            return op.tokens * op.load * (op.hidden + (2 + op.gated) * op.inner) * op.element
         case _:
             return 0.0

@@ -92,6 +92,11 @@ class Share:
         return sum(block.repeat for block in self.body)
 
     @property
+    def products(self) -> Count:
+        """Operations of the body on one stage that multiply with weights; the experts of a layer are one."""
+        return sum(b.repeat * sum(isinstance(local.op, Linear | Experts) for local in b.ops) for b in self.body)
+
+    @property
     def trained(self) -> Share:
         """What of it is trained; the share itself where no weights are frozen."""
         blocks = (*self.prologue, *self.body, *self.epilogue)

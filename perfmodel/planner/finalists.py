@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perfmodel import prediction as chain
+from perfmodel import chain
 from perfmodel.cost.capacity import footprint
 from perfmodel.parallel import divide
 from perfmodel.parallel.cut import TURNING, Cut
@@ -40,6 +40,11 @@ class Finalist:
     unequal: Finalist | None = None
     """The same plan with other layers on each stage, where that fits and its step is shorter."""
 
+    @property
+    def seconds(self) -> float:
+        """Of the step: simulated where it is played, else by the closed form."""
+        return self.prediction.step_time if self.simulated is None else self.simulated
+
 
 def finalist(made: Prediction, room: float) -> Finalist:
     """Play a plan, and look for faster stages.
@@ -59,6 +64,20 @@ def finalist(made: Prediction, room: float) -> Finalist:
     time = played(other)
     faster = time is not None and time < simulated * (1 - WORTH) and other.memory_peak <= room
     return Finalist(made, simulated, Finalist(other, time) if faster else None)
+
+
+def rescued(made: Prediction, room: float) -> Finalist | None:
+    """A plan whose fullest stage has no room for its layers, with as many on each stage as find room; None where that does not help.
+
+    Args:
+        made: the plan.
+        room: bytes of a device that stages may fill.
+    """
+    layers = unequal_layers(made, room) if made.strategy.stage_layers == "equal" else None
+    if layers is None:
+        return None
+    other = predict(made.workload, made.hardware, made.strategy.model_copy(update={"stage_layers": layers}))
+    return Finalist(other, played(other)) if other.memory_peak <= room else None
 
 
 def played(made: Prediction) -> float | None:

@@ -16,7 +16,7 @@ from perfmodel.cost.outcome import step_cost
 from perfmodel.errors import StoppedError
 from perfmodel.planner.allrows import AllRows
 from perfmodel.planner.engine import work
-from perfmodel.planner.finalists import Finalist, differences, finalist
+from perfmodel.planner.finalists import Finalist, differences, finalist, rescued
 from perfmodel.planner.limits import OBJECTIVES, excesses
 from perfmodel.planner.resume import Store
 from perfmodel.planner.search import LEAD_ERROR, Outcome, Question, Row, is_near, search
@@ -40,6 +40,8 @@ class Rejected:
     prediction: Prediction
     broken: tuple[tuple[Limit, float, float], ...]
     """Each bound with the value of the plan, and by which share of the bound it is broken."""
+    room: float
+    """Bytes of a device that a plan may fill."""
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,14 @@ class Plan:
         found = chain.from_iterable(outcome.nearest for outcome in self.outcomes)
         least = sorted(found, key=lambda row: (row.rank, row.step_time))[: self.count]
         return tuple(_rejected(row) for row in least)
+
+    @cached_property
+    def rescued(self) -> tuple[Finalist, ...]:
+        """Of those that break nothing but the memory of a device, the ones that fit with unequal stages and beat the best, fastest first."""
+        short = (one for one in self.rejected if all(limit.figure == "memory.peak" for limit, _, _ in one.broken))
+        found = [made for one in short if (made := rescued(one.prediction, one.room)) is not None]
+        least = min((one.seconds for one in self.finalists), default=np.inf)
+        return tuple(sorted((one for one in found if one.seconds < least), key=lambda one: one.seconds))
 
     @cached_property
     def ties(self) -> int:
@@ -228,4 +238,5 @@ def objective_of(plan: Plan, prediction: Prediction) -> float:
 
 def _rejected(row: Row) -> Rejected:
     made = predicted(row)
-    return Rejected(made, tuple(excesses(row.question.all_limits, lambda figure: value_of(made, figure))))
+    broken = tuple(excesses(row.question.all_limits, lambda figure: value_of(made, figure)))
+    return Rejected(made, broken, row.question.room)

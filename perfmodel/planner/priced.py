@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perfmodel import prediction as chain
 from perfmodel.schedule.parts import only, weight_gradients
-from perfmodel.timeline import Overlap, Repeat, Serial, Term, duration, leaves
+from perfmodel.timeline import IDLE, Overlap, Repeat, Serial, Term, duration, leaves
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -99,7 +98,7 @@ def _term(named: tuple[str, str], time: Floats, share: Floats) -> Term:
 
 def _share(part: Part, time: Floats) -> Floats:
     """Time in kernels over the time of a part."""
-    busy = sum((each for leaf, each, _ in leaves(part) if leaf.kind not in chain.IDLE), start=0.0)
+    busy = sum((each for leaf, each, _ in leaves(part) if leaf.kind not in IDLE), start=0.0)
     return np.where(time > 0, column_of(busy, len(time)) / np.where(time > 0, time, 1.0), 0.0)
 
 

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perfmodel import prediction as chain
+from perfmodel import chain
 from perfmodel.cost.capacity import Moments, passing, standing
 from perfmodel.cost.holdings import holdings
 from perfmodel.parallel import Layout
 from perfmodel.parallel.cut import cut_of
 from perfmodel.parallel.layout import host_of
+from perfmodel.planner.distinct import Classes, Distinct, DistinctPasses, DistinctProcessor
 from perfmodel.planner.priced import column_of, computing, each_part, flattened, gathered
 from perfmodel.planner.telling import telling_columns
 from perfmodel.schedule import SCHEDULES
@@ -35,6 +36,14 @@ if TYPE_CHECKING:
     from perfmodel.units import Count, Number
 
     Floats = NDArray[np.float64]
+
+
+def _classes(columns: dict[str, Column]) -> Classes:
+    """Rows that are alike in what decides a kernel or a message of a layer, the coarsest first: outside of experts, in them, and between both."""
+    tp, cp, microbatch = columns["tp"], columns["cp"], columns["microbatch"]
+    experts = [columns[name] for name in ("ep", "etp") if name in columns]
+    inside = ((microbatch / (tp * cp), *experts),) if experts else ()
+    return tuple(map(Distinct.in_columns, ((tp, cp, microbatch), *inside, (tp, cp, microbatch, *experts))))
 
 
 @dataclass(frozen=True)
@@ -59,7 +68,7 @@ class Pricing:
         """The device as this job uses it."""
         return chain.processor_of(self.workload, self.hardware, self.strategy)
 
-    def _passes(self, strategy: Strategy) -> tuple[Column, Column]:
+    def _passes(self, strategy: Strategy) -> Distinct:
         """Rows with distinct factorisation, microbatch and layers of the ends, by the first of them, and the place of every row."""
         columns = {name: column for name, column in self.space.base.items() if name != "vpp"}
         _, core = np.unique(np.stack(list(columns.values())), axis=1, return_inverse=True)
@@ -67,9 +76,7 @@ class Pricing:
         if strategy.stage_layers != "equal":
             cut = cut_of(self.workload.model, SimpleNamespace(**self._columns, stage_layers=strategy.stage_layers))
             digits += [np.asarray(cut.chunk * self._columns["vpp"]), np.asarray(cut.spare)]
-        key = reduce(lambda number, digit: number * (int(digit.max(initial=0)) + 1) + digit, digits)
-        _, first, place = np.unique(key, return_index=True, return_inverse=True)
-        return first, place.astype(np.int64)
+        return Distinct.in_columns(digits)
 
     def candidates(self, choice: Choice, rows: Column, groups: Column) -> Candidates:
         """Some rows with their shard groups, under one choice."""
@@ -78,7 +85,7 @@ class Pricing:
             (choice.sequence_parallel, choice.recompute, choice.stage_layers),
             SCHEDULES[strategy.schedule],
         )
-        place = self._table(("passes", choice.stage_layers), self._passes, strategy)[1][rows]
+        place = self._table(("passes", choice.stage_layers), self._passes, strategy).place[rows]
         stage = self._table(("stage", *passes, choice.order, schedule.splits), self._stages, strategy)
         sync, states = self._table(
             ("sync", choice.zero, choice.schedule, choice.order, choice.stage_layers), self._synchronisations, strategy
@@ -103,11 +110,17 @@ class Pricing:
 
     def _stages(self, strategy: Strategy) -> Stage:
         """Times of each distinct pass, with one chunk to a stage."""
-        first = self._table(("passes", strategy.stage_layers), self._passes, strategy)[0]
+        first = self._table(("passes", strategy.stage_layers), self._passes, strategy).first
         columns = {name: column[first] for name, column in self._columns.items()}
         layout = replace(self._layout(columns, columns["dp"] * columns["cp"], strategy), vpp=np.ones_like(first))
         work = chain.work_of(self.workload, strategy, layout)
-        stage = chain.stage_of(work, self.processor, self.hardware, strategy, layout)
+        classes = _classes(columns)
+        processor = DistinctProcessor(
+            self.hardware.device, self.workload.training.precision, strategy.attention, classes=classes
+        )
+        stage = chain.stage_of(
+            work, DistinctPasses(processor, self.hardware.network, strategy, work.state, classes), layout
+        )
         made: Stage = flattened(stage, len(first), apart=SCHEDULES[strategy.schedule].splits)
         return made
 

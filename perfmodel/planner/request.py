@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+MOST_DEVICES, MOST_COUNTS = 10**7, 1000
+"""Devices of a job, and numbers of them in one request, beyond which a slip of the pen is likelier than the question."""
+MOST_PLANS = 1000
+"""That are shown: each is predicted in full and played."""
+
 
 def device_counts(asked: int | str | Sequence[int]) -> tuple[int, ...]:
     """Numbers of devices: one, several, or a range, whose upper end counts.
@@ -31,26 +36,34 @@ def device_counts(asked: int | str | Sequence[int]) -> tuple[int, ...]:
     found: list[int] = []
     problems: list[Problem] = []
     for word in words:
-        counts = _counts(word.strip())
-        found.extend(counts)
-        if not counts:
-            message = "must be a whole number above 0, or a range: 8..1024 doubles, 64..256:64 goes by steps"
-            problems.append(Problem(Place("--devices"), "", f"{word.strip()!r} {message}"))
+        try:
+            found.extend(_counts(word.strip()))
+        except ValueError as error:
+            problems.append(Problem(Place("--devices"), "", f"{word.strip()!r} {error}"))
     if problems:
         raise InputError(problems)
     return tuple(dict.fromkeys(found))
 
 
-def _counts(word: str) -> tuple[int, ...]:
-    match = re.fullmatch(r"([1-9]\d{0,8})(?:\.\.([1-9]\d{0,8})(?::([1-9]\d{0,8}))?)?", word)
+def _counts(word: str) -> Sequence[int]:
+    """Of one number or range; raises ValueError for what is none, or too much."""
+    match = re.fullmatch(r"([1-9]\d*)(?:\.\.([1-9]\d*)(?::([1-9]\d*))?)?", word)
     if not match:
-        return ()
-    first, last, step = int(match[1]), int(match[2] or 0), int(match[3] or 0)
-    if not last:
-        return (first,)
-    if step:
-        return tuple(range(first, last + 1, step))
-    return tuple(first << power for power in range(40) if first << power <= last)
+        raise ValueError("must be a whole number above 0, or a range: 8..1024 doubles, 64..256:64 goes by steps")
+    # as floats, since whole numbers of thousands of digits are refused in words of Python's own
+    first, last = float(match[1]), float(match[2] or match[1])
+    if max(first, last) > MOST_DEVICES:
+        raise ValueError(f"is more than {MOST_DEVICES:,} devices")
+    if last < first:
+        raise ValueError("goes down; write the smaller number first")
+    if match[3] is None:
+        return tuple(int(first) << power for power in range(int(last // first).bit_length()))
+    counts = range(int(first), int(last) + 1, int(min(float(match[3]), MOST_DEVICES)))
+    if len(counts) > MOST_COUNTS:
+        raise ValueError(
+            f"has {len(counts):,} numbers; at most {MOST_COUNTS:,} are planned at once, so take larger steps"
+        )
+    return counts
 
 
 def questions(
@@ -102,6 +115,9 @@ def require_count(top: object) -> int:
     """How many plans to show; raises InputError for what is no number of them."""
     if not isinstance(top, int) or isinstance(top, bool) or top < 1:
         raise InputError([Problem(Place("--top"), "", f"must be a whole number above 0, not {top!r}")])
+    if top > MOST_PLANS:
+        message = f"shows at most {MOST_PLANS:,} plans; --all-rows FILE writes every candidate"
+        raise InputError([Problem(Place("--top"), "", message)])
     return top
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from perfmodel.chain import work_of
 from perfmodel.errors import InputError
 from perfmodel.graph.flops import model_flops
 from perfmodel.parallel import Layout, arrange
@@ -15,7 +16,6 @@ from perfmodel.planner.pricing import Pricing
 from perfmodel.planner.refusals import Refusals
 from perfmodel.planner.shortlist import Front, Shortlist
 from perfmodel.planner.space import allowed, choices, space_of, strategy_of
-from perfmodel.prediction import work_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perfmodel.reporting.plan import layout_text
+from perfmodel.reporting.layout_text import layout_text
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,6 +10,7 @@ import numpy as np
 from perfmodel.cost.capacity import CLASSES
 from perfmodel.cost.demand import room
 from perfmodel.graph.flops import CONVENTIONS
+from perfmodel.planner.microbatch import faster_microbatch
 from perfmodel.reporting.report import Report, Section, flat
 from perfmodel.reporting.text import count, long_time, quantity, rate, share
 from perfmodel.reporting.variation import variation_record, variation_sections
@@ -86,6 +87,10 @@ def warnings(prediction: Prediction) -> Iterator[str]:
     """What the user should know before trusting the numbers."""
     p = prediction
     yield from _memory_warnings(p)
+    larger = faster_microbatch(p)
+    if larger is not None:
+        size, time = int(larger.layout.microbatch), quantity(larger.step_time, "s")
+        yield f"each replica takes its samples one at a time; give --microbatch {size}, the largest that fits, for steps of {time}"
     if p.strategy.sync == "parameter-server" and not _memory_of_servers_is_known(p):
         yield (
             "adding up on servers counts as free: the bandwidth of their memory is not known; "

@@ -32,6 +32,9 @@ class Allocation(Group):
     """Of buckets of a fixed size, all together."""
     unsharded_gradients: bool = False
     """With ZeRO 2 and 3: gradients of a stage add up whole over the microbatches of a step, and are scattered once."""
+    whole_in_pipelines: bool = False
+    """With ZeRO 3 in a pipeline: weights stay whole from a stage's first backward pass on, and gradients add up whole, until
+    the last one."""
     narrow_states: bool = False
     """No fp32 master copy: the optimiser's moments are as narrow as the weights."""
     narrow_weights: Annotated[Literal["kept", "gathered"], KeepOrigin] = "kept"

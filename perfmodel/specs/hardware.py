@@ -186,7 +186,8 @@ class Device(Spec):
     """One accelerator, or one CPU socket or cloud machine where that computes."""
 
     name: Text
-    kind: Literal["gpu", "tpu", "cpu"]
+    kind: Literal["gpu", "tpu", "npu", "cpu"]
+    """npu: another accelerator with a compiler of its own, as Trainium and Gaudi."""
     compute: Compute
     memory: Memory
     caches: tuple[Cache, ...] = ()

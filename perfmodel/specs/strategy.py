@@ -151,6 +151,9 @@ class Strategy(Spec):
     """Replicas over which ZeRO shards; default all of them."""
     weight_gather: Annotated[Literal["flat", "two-stage"], KeepOrigin] = "flat"
     """Sharded weights are gathered by all ranks of a group at once, or between hosts first and then inside them (MiCS)."""
+    weight_unit: Annotated[Literal["layer", "product"], KeepOrigin] = "layer"
+    """What is gathered at once where parameters are spread: a layer, or the weights of one product, as in DeepSpeed, which gathers
+    module by module."""
     microbatch: Degree = 1
     """Samples that a replica works on at a time."""
     recompute: Recompute = "none"

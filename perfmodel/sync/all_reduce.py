@@ -42,16 +42,16 @@ class _Weights:
     ranks: Layout | ExpertGroups
 
     def fetch(self) -> Parts:
-        """Each layer's weights for a pass, from all that hold parts of them."""
-        weight = self.count * self.replicas.state.weight
-        return self._by_layer(self._gather("N", self._scopes.parameters, weight / self._units))
+        """Weights for a pass, piece by piece, from all that hold parts of them."""
+        weight, pieces = self.count * self.replicas.state.weight, self._pieces
+        return _repeated(self._gather("N", self._scopes.parameters, weight / pieces), pieces)
 
     def shed(self) -> Parts:
-        """Gradients of one microbatch, each part to where it is summed: layer by layer where weights are gathered so."""
-        by_layer = self._scopes.parameters != "N"
-        size = self._gradient / self._units if by_layer else self._gradient
-        parts = self._scatter("N", self._scopes.gradients, size)
-        return self._by_layer(parts) if by_layer else parts
+        """Gradients of one microbatch, each part to where it is summed: piece by piece where weights are gathered so."""
+        if self._scopes.parameters == "N":
+            return self._scatter("N", self._scopes.gradients, self._gradient)
+        pieces = self._buckets
+        return _repeated(self._scatter("N", self._scopes.gradients, self._gradient / pieces), pieces)
 
     def scatter(self) -> Parts:
         """Sums over all microbatches, from where they were kept to where the optimiser takes them."""
@@ -98,8 +98,17 @@ class _Weights:
         return self.trained * self.replicas.state.gradient
 
     @property
-    def _units(self) -> Count:
-        return self.replicas.units
+    def _pieces(self) -> Count:
+        """That the weights of a stage are gathered in; of equal size."""
+        whole = self.replicas.strategy.weight_unit == "layer"
+        return self.replicas.units if whole else self.replicas.products
+
+    @property
+    def _buckets(self) -> Count:
+        """That gradients are scattered in: a bucket leaves when it is full, but not before a piece is complete (derived)."""
+        bucket = float(self.replicas.strategy.allocates.bucket_size)
+        filled = self._gradient / bucket if bucket else 0.0
+        return np.clip(filled, self.replicas.units, self._pieces)
 
     def _scatter(self, near: Scope, far: Scope, size: Bytes) -> Parts:
         if near == far:
@@ -120,9 +129,6 @@ class _Weights:
             self._message(f"{name} in hosts", "all-gather", size, inside),
         )
 
-    def _by_layer(self, parts: Parts) -> Parts:
-        return tuple(Repeat(f"{part.name} by layer", part, self._units) for part in parts)
-
     def _between(self, near: Scope, far: Scope) -> Group:
         """In rows of a column without experts of their own one rank alone."""
         group = self.ranks.between(near, far)
@@ -134,6 +140,10 @@ class _Weights:
     def _message(self, name: str, collective: Collective, size: Bytes, group: Group) -> Part:
         algorithm = self.replicas.strategy.collective if collective == "all-reduce" else "fastest"
         return self.replicas.message(f"{self.name}{name}", collective, size, group, algorithm)
+
+
+def _repeated(parts: Parts, pieces: Count) -> Parts:
+    return tuple(Repeat(f"{part.name} by piece", part, pieces) for part in parts)
 
 
 def synchronise(replicas: Replicas) -> Synchronisation:

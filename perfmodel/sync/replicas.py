@@ -49,7 +49,9 @@ class Replicas:
     tied: Count
     """Of them, those that the first and the last stage share."""
     units: Count
-    """Layers of a stage: what ZeRO 3 gathers and scatters at a time."""
+    """Layers of a stage, one by one of which ZeRO 3 gathers and scatters at the most."""
+    products: Count
+    """Of a stage, those with weights."""
     state: State
     """Bytes for each parameter."""
     layout: Layout

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from perfmodel.prediction import COMMUNICATION
-from perfmodel.timeline import Overlap, Part, Repeat, Serial, Term, leaves
+from perfmodel.timeline import COMMUNICATION, Overlap, Part, Repeat, Serial, Term, leaves
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from perfmodel.chain import processor_of
 from perfmodel.cost.capacity import Footprint, footprint
 from perfmodel.errors import InputError, Place, Problem
 from perfmodel.formulas.uneven import left_over
@@ -15,7 +16,7 @@ from perfmodel.library import find
 from perfmodel.origin import place_of
 from perfmodel.parallel.cut import EVEN
 from perfmodel.parallel.near import divisors
-from perfmodel.prediction import Prediction, predict_layout, processor_of
+from perfmodel.prediction import Prediction, predict_layout
 from perfmodel.schedule import SCHEDULES
 from perfmodel.schedule.parts import weight_gradients
 from perfmodel.schedule.simulate import Times

@@ -27,6 +27,7 @@ CASES: list[tuple[list[str], list[str]]] = [
     ),
     (["predict", "gpt2-124m", "gpt2-124m"], [f"gpt2-124m: no hardware of this name {NOWHERE}, but a workload"]),
     (["show", "nothing-like-this"], [f"nothing-like-this: nothing of this name {NOWHERE}; `perfmodel list` shows all"]),
+    (["check", "gpt3-17", "machine.yaml"], [f"gpt3-17: nothing of this name {NOWHERE}; did you mean 'gpt3-175b'?"]),
     (["check", "none.yaml", "machine.yaml"], ["none.yaml: cannot be read: No such file or directory"]),
     (["explain", "gpt2-124m", "machine.yaml", "mlp upp"], ["TERM: mlp upp: no term of this name; did you mean 'mlp up'?"]),
     (["predict", "GPT2-124M", "Machine.yaml"], [
@@ -178,6 +179,28 @@ def test_points_of_which_none_can_run_are_exit_code_1(
     ]
     assert [main([*command, devices]) for devices in ("100000", "8,100000")] == [1, 0]
     assert "more than the 128" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["predict", "--plot"], ["plan", "--devices", "2", "--batch", "2", "--all-rows"],
+     ["plan", "--devices", "2", "--batch", "2", "--resume"]],
+    ids=lambda words: words[-1],
+)  # fmt: skip
+def test_a_file_that_cannot_be_written_is_one_line(
+    words: list[str],
+    tmp_path: Path,
+    fixtures: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(fixtures)
+    wanted = tmp_path / ("none/rows.csv" if words[-1] == "--all-rows" else "none/a.png")
+    command, *options = words
+    assert main([command, "gpt2-124m", "machine.yaml", *options, str(wanted)]) == 2
+    out, err = capsys.readouterr()
+    assert (out, len(err.splitlines())) == ("", 1)
+    assert str(wanted) in err or "there is no folder" in err
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2] / "perfmodel"
 LAYERS = [
     "__main__", "cli", "api", "reporting", "calibration", "traces", "measuring", "validation", "comparison", "planner", "job", "variation",
-    "prediction", "schedule", "sync", "cost", "parallel", "graph",
+    "prediction", "chain", "schedule", "sync", "cost", "parallel", "graph",
     "library", "specs", "formulas", "timeline", "yamlfile", "yamltext", "csvfile", "textfile", "units", "origin", "errors", "__init__",
 ]  # fmt: skip
 """From the top down; what stands in a line may import what stands after it."""

@@ -45,7 +45,7 @@ class TestJson:
 
     def test_keys(self, record: dict[str, Any]) -> None:
         assert record.keys() == {"schema", "objective", "evaluated", "feasible", "elapsed", "ties", "lead_error", "plans",
-                                 "differences", "pareto", "rejected", "refused", "sensitivities"}  # fmt: skip
+                                 "differences", "pareto", "unequal", "rejected", "refused", "sensitivities"}  # fmt: skip
         assert record["pareto"][0].keys() == {"hardware", "devices", "strategy", "step_time", "memory", "cost_per_step"}
 
     def test_plans_are_predictions(self, record: dict[str, Any]) -> None:
@@ -145,6 +145,14 @@ class TestSeveral:
     ("words", "lines"),
     [
         (["--devices", "8x"], [f"--devices: '8x' {RANGE}"]),
+        (["--devices", "8", "--top", "1001"], ["--top: shows at most 1,000 plans; --all-rows FILE writes every candidate"]),
+        (["--devices", "64..8"], ["--devices: '64..8' goes down; write the smaller number first"]),
+        (["--devices", "1000000000000"], ["--devices: '1000000000000' is more than 10,000,000 devices"]),
+        (["--devices", "1..999999999:1"], ["--devices: '1..999999999:1' is more than 10,000,000 devices"]),
+        (
+            ["--devices", "1..999999:1"],
+            ["--devices: '1..999999:1' has 999,999 numbers; at most 1,000 are planned at once, so take larger steps"],
+        ),
         (["--devices", "256"], ["--devices: 256 are more than the 128 that Test machine joins"]),
         (["--devices", "8", "--fix", "tp"], ["--fix: tp: must be axis=value, as in tp=4,8"]),
         (["--devices", "8", "--plot", "a.txt"], ["--plot: a.txt: a picture ends in .png, .svg or .pdf"]),

@@ -14,11 +14,12 @@ from perfmodel.errors import InputError
 from perfmodel.formulas.parameter_server import servers_to_match_ring
 from perfmodel.library import find
 from perfmodel.parallel import arrange
-from perfmodel.prediction import COMMUNICATION, Prediction, predict, predict_layout
+from perfmodel.prediction import Prediction, predict, predict_layout
 from perfmodel.reporting.prediction import warnings
 from perfmodel.specs import Strategy
 from perfmodel.specs.strategy import Servers
 from perfmodel.sync import PROTOCOLS
+from perfmodel.timeline import COMMUNICATION
 
 if TYPE_CHECKING:
     from perfmodel.specs import Hardware, Workload

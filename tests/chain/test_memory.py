@@ -149,3 +149,38 @@ def test_figures_of_memory_grow_from_states_to_the_device() -> None:
     made = llama(tp=2)
     sizes = [float(np.max(MEMORY[name](made))) for name in ("states", "allocated", "reserved", "device")]
     assert sizes == sorted(sizes)
+
+
+def mixture(imbalance: float, activation: str = "swiglu", **job: Any) -> Prediction:
+    sets = {"workload.model.experts.imbalance": imbalance, "workload.model.activation": activation}
+    given: dict[str, Any] = {"strategy": "megatron-core", "dp": 64, "batch": 256, "zero": 1} | job
+    return api.predict("mixtral-8x7b", "dgx-h100", sets=sets, **given)
+
+
+def test_the_busiest_rank_keeps_what_it_computes() -> None:
+    """Input, both halves before the activation and what it gives, of a fifth more tokens in 32 layers; alone, none is busier."""
+    kept = 4096 * 2 * (4096 + 3 * 14336) * 2 * 32
+    even, busy = (size(mixture(load, ep=8), "activations") for load in (1.0, 1.2))
+    assert busy - even == pytest.approx(0.2 * kept)
+    assert size(mixture(1.2), "activations") == size(mixture(1.0), "activations")
+
+
+def test_an_activation_without_gate_is_weighted_by_a_product_of_its_own() -> None:
+    """As many numbers wait as with a gate, whose second half stands where the product's input does."""
+    gated, plain = (size(mixture(1.0, name, ep=8), "activations") for name in ("swiglu", "gelu"))
+    assert gated == pytest.approx(plain)
+
+
+def test_pytorch_pipelines_keep_fsdp_weights_whole() -> None:
+    """A stage of four, of which each of two ranks keeps half."""
+    job: dict[str, Any] = {"strategy": "torchtitan-fsdp2", "devices": 8, "pp": 4, "batch": 32}
+    whole, layers = (llama(allocation(whole_in_pipelines=on), **job) for on in (True, False))
+    parameters = size(whole, "gradients", 1) / 4
+    assert size(layers, "gradients", 1) == pytest.approx(size(whole, "gradients", 1) / 2)
+    assert size(whole, "gathered", 1) == pytest.approx(2 * parameters)
+    assert size(layers, "gathered", 1) < size(whole, "gathered", 1)
+    alone = {**job, "pp": 1}
+    assert (
+        llama(allocation(whole_in_pipelines=True), **alone).memory_peak
+        == llama(allocation(whole_in_pipelines=False), **alone).memory_peak
+    )

@@ -12,6 +12,7 @@ from perfmodel import api
 from perfmodel.errors import InputError
 from perfmodel.specs import Strategy
 from perfmodel.specs.sharding import SCOPES, STAGES, USEFUL, sharding_of
+from perfmodel.timeline import Repeat, Term, duration
 
 if TYPE_CHECKING:
     from perfmodel.prediction import Prediction
@@ -153,3 +154,41 @@ def test_weights_that_are_dropped_after_recomputation_are_gathered_once_more() -
 
     assert exchanged(again, "full") / exchanged(once, "full") == pytest.approx(4 / 3, rel=0.02)
     assert exchanged(again, "none") == exchanged(once, "none")
+
+
+def gathers(made: Prediction) -> tuple[float, float, float]:
+    """Size of one gather of weights for a pass, how often the forward pass has it, and their time."""
+    (repeat,) = made.sync.forward or made.sync.exposed[:1]
+    assert isinstance(repeat, Repeat)
+    assert isinstance(repeat.part, Term)
+    return float(repeat.part.inputs["size"]), float(repeat.count), float(duration(repeat))
+
+
+def test_weights_are_gathered_layer_by_layer_or_product_by_product() -> None:
+    """As many bytes in all; each further gather starts a kernel, steps around the ring and fills buffers once more."""
+    by_layer, by_product = (
+        gathers(api.predict("gpt3-175b", "dgx-a100-80gb", devices=512, zero=3, seq=1024, sets={"strategy.weight_unit": unit}))
+        for unit in ("layer", "product")
+    )  # fmt: skip
+    assert (by_layer[1], by_product[1]) == (96, 4 * 96)
+    assert by_product[0] * by_product[1] == pytest.approx(by_layer[0] * by_layer[1], rel=1e-12)
+    setup, step = 9.66e-6, (6.13e-6 / 8 + 7 / 8 * 0.846e-6)
+    least = 3 * 96 * (setup + 511 * step)
+    filling = 63 / 2 * 88.4e-6
+    assert least < by_product[2] - by_layer[2] < least + 4 * 96 * filling
+
+
+def test_gradients_leave_when_a_bucket_is_full_but_not_in_more_pieces_than_weights() -> None:
+    """A layer of 175B has 3.6 GB of gradients in 16 bits, one of 1.7B 0.1 GB, and a bucket of DeepSpeed 1 GB."""
+
+    def pieces(workload: str, **sets: str) -> float:
+        named = {f"strategy.{name}": value for name, value in sets.items()}
+        made = api.predict(workload, "dgx-a100-80gb", strategy="deepspeed-zero-3", devices=64, sets=named)
+        (scattered,) = (part for part in made.sync.exposed if "scatter" in part.name)
+        assert isinstance(scattered, Repeat)
+        return float(scattered.count)
+
+    parameters = api.predict("gpt3-175b", "dgx-a100-80gb", devices=64).graph.parameters
+    assert pieces("gpt3-175b") == pytest.approx(2 * parameters / 1e9, rel=0.01)
+    assert pieces("megatron-1.7b") == 24
+    assert pieces("gpt3-175b", weight_unit="layer") == 96

@@ -66,3 +66,20 @@ def test_ends_cannot_lack_more_than_a_chunk() -> None:
         InputError, match="which its ends cannot lack; take fewer chunks, or leave stage_layers at equal"
     ):
         step(9, "last-fewer")
+
+
+def test_a_stage_keeps_microbatches_by_the_layers_of_each_chunk() -> None:
+    """Of the last stage's two chunks the second has the loss alone: the layers of the first wait for 4 microbatches, not 2.5."""
+    alike, bare = (
+        api.predict("llama-3.1-8b", "dgx-h100", strategy="megatron-core", devices=8, pp=4, vpp=2, batch=64,
+                    sets={"workload.model.layers": layers, "strategy.stage_layers": cut})
+        for layers, cut in ((8, "1-1-1-1-1-1-1-1"), (7, "1-1-1-1-1-1-1-0"))
+    )  # fmt: skip
+    of = [float(np.asarray(made.footprint.activations)[-1]) for made in (alike, bare)]
+    assert of[1] / of[0] == pytest.approx(4 / 5)
+    assert np.allclose(np.asarray(alike.footprint.total)[:-1], np.asarray(bare.footprint.total)[:-1])
+
+
+def test_stages_without_virtual_ones_keep_what_they_ever_did() -> None:
+    told = step(32, "4-4-4-4-4-4-4-4")
+    assert np.array_equal(told.footprint.total, step(32, "equal").footprint.total)

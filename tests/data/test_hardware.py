@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,6 +16,8 @@ from perfmodel.parallel import Group
 if TYPE_CHECKING:
     from perfmodel.specs.hardware import Hardware
 
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "hardware" / "README.md").read_text(encoding="utf-8")
 CANONICAL = (
     "ac922-4gpu", "ac922-6gpu", "aws-p3-16xlarge", "aws-p3dn-24xlarge", "cloud-cpu-8core", "dgx-1-v100",
     "dgx-1-v100-16gb", "dgx-2", "dgx-2h", "dgx-a100-40gb", "dgx-a100-80gb", "dgx-b200", "dgx-h100", "dgx-h200",
@@ -22,7 +25,7 @@ CANONICAL = (
     "pcie-4gpu-100gib", "pcie-4gpu-10gbe", "tpu-v2-pod", "tpu-v3-pod", "tpu-v4-pod", "tpu-v5e-pod", "tpu-v5p-pod",
     "tpu-v6e-pod", "xeon-8180-10gbe", "xeon-8280-25gbe", "xeon-8480-100gbe",
 )  # fmt: skip
-RIDGE = {"gpu": (15.0, 450.0), "tpu": (50.0, 600.0), "cpu": (10.0, 400.0)}
+RIDGE = {"gpu": (15.0, 450.0), "tpu": (50.0, 600.0), "npu": (50.0, 600.0), "cpu": (10.0, 400.0)}
 """Plausible FLOP per byte at which computing starts to bind, by kind of device, at its highest 16-bit or 32-bit peak."""
 
 HALF_BF16 = {"mi100-8gpu-pcie"}
@@ -36,6 +39,26 @@ def machine(name: str) -> Hardware:
 
 def test_the_canonical_names_are_there() -> None:
     assert set(CANONICAL) <= set(library.names("hardware"))
+
+
+def test_the_readme_lists_every_machine_once() -> None:
+    listed = re.findall(r"`([\w-]+)`", README.partition("| devices |")[2].partition("\n\n")[0])
+    assert sorted(listed) == list(library.names("hardware"))
+
+
+def test_the_example_of_the_guide_is_the_file_that_its_commands_read(fixtures: Path) -> None:
+    page = (ROOT / "docs" / "machines.md").read_text(encoding="utf-8")
+    shown = re.search(r"```yaml\n(.*?)```", page, re.DOTALL)
+    assert shown
+    assert shown[1] == (fixtures / "own-machine.yaml").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("cut", "whole"), [("h800-8gpu", "dgx-h100"), ("a800-8gpu", "dgx-a100-80gb")])
+def test_a_cut_link_slows_messages_and_nothing_else(cut: str, whole: str) -> None:
+    fewer, all_links = (machine(name).network[0] for name in (cut, whole))
+    assert fewer.bandwidth == pytest.approx(200e9)
+    assert fewer.bandwidth < all_links.bandwidth
+    assert machine(cut).device.efficiency.matmul.fraction == machine(whole).device.efficiency.matmul.fraction
 
 
 @pytest.mark.parametrize("name", library.names("hardware"))
@@ -129,6 +152,15 @@ def test_a_host_holds_whole_devices_of_the_inner_tiers(name: str) -> None:
         ("mi355x-node", 8, "bf16", 2516.6e12, 288, 8000e9),
         ("tpu-v4-pod", 4, "bf16", 275e12, 32, 1200e9),
         ("tpu-v5p-pod", 4, "bf16", 459e12, 95, 2765e9),
+        ("tpu-v7-pod", 4, "bf16", 2307e12, 192, 7370e9),
+        ("aws-trn1-32xlarge", 16, "bf16", 190e12, 32, 820e9),
+        ("aws-trn2-48xlarge", 16, "fp8", 1299e12, 96, 2900e9),
+        ("gaudi2-node", 8, "bf16", 432e12, 96, 2460e9),
+        ("h20-8gpu", 8, "bf16", 148e12, 96, 4000e9),
+        ("h800-8gpu", 8, "bf16", 989e12, 80, 3360e9),
+        ("gh200-nvl2", 2, "bf16", 989e12, 144, 4900e9),
+        ("aws-g5-48xlarge", 8, "bf16", 70e12, 24, 600.2e9),
+        ("rtx-5090-8gpu-pcie", 8, "fp16", 209.5e12, 32, 1792e9),
     ],
 )
 def test_well_known_facts(

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perfmodel.formulas.in_flight import in_flight_chunk
 from perfmodel.formulas.memory import in_flight_1f1b
 from perfmodel.formulas.pipeline import one_f_one_b_bubble
 
@@ -110,3 +111,14 @@ def test_in_flight_of_interleaved_1f1b(stages: int, chunks: int, groups: int, da
 def test_one_stage_waits_for_nobody() -> None:
     assert one_f_one_b_bubble(microbatch=1.0, stages=1, chunks=1) == 0
     assert in_flight_1f1b(stage=0, stages=1, chunks=1, microbatches=64) == 1
+
+
+@given(stages=st.integers(2, 8), chunks=st.integers(2, 4), groups=st.integers(2, 4), data=st.data())
+def test_chunks_in_flight_add_up_to_those_of_the_stage(
+    stages: int, chunks: int, groups: int, data: st.DataObject
+) -> None:
+    stage = data.draw(st.integers(0, stages - 1))
+    job = {"stage": stage, "stages": stages, "chunks": chunks, "microbatches": groups * stages}
+    each = [in_flight_chunk(chunk=chunk, **job) for chunk in range(chunks)]
+    assert sum(each) == pytest.approx(chunks * in_flight_1f1b(**job))
+    assert min(each) >= 1, "the last chunk has begun"

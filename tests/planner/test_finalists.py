@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 from perfmodel import api
+from perfmodel.cli import main
 from perfmodel.errors import InputError
-from perfmodel.planner.finalists import PLAYED, WORTH, differences, finalist, most_layers, played, unequal_layers
+from perfmodel.planner.finalists import (
+    PLAYED,
+    WORTH,
+    differences,
+    finalist,
+    most_layers,
+    played,
+    rescued,
+    unequal_layers,
+)
 
 if TYPE_CHECKING:
+    from perfmodel.planner.plan import Plan
     from perfmodel.prediction import Prediction
 
 GIB = 2.0**30
+MACHINE = str(Path(__file__).parents[1] / "fixtures" / "machine.yaml")
 CASES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "a large head": ("llama-3.1-8b", "dgx-h100", {"devices": 16, "pp": 4, "batch": 64, "zero": 1}),
     "interleaved": ("llama-3.1-8b", "dgx-h100", {"devices": 16, "pp": 2, "vpp": 4, "batch": 64, "zero": 1}),
@@ -124,3 +137,38 @@ def test_layers_named_one_by_one_as_the_rule_would_have_them() -> None:
     assert named.step_time == pytest.approx(ruled.step_time, rel=1e-12)
     assert named.replay.step_time == pytest.approx(ruled.replay.step_time, rel=1e-12)
     np.testing.assert_allclose(np.asarray(named.footprint.total), np.asarray(ruled.footprint.total), rtol=1e-12)
+
+
+class TestRescued:
+    FIX = {"pp": 4, "tp": 1, "cp": 1, "vpp": 1, "zero": 0, "recompute": "none", "microbatch": 1}  # noqa: RUF012
+
+    def plan(self, bound: str) -> Plan:
+        return api.plan("gpt2-355m", MACHINE, devices=4, batch=32, fix=self.FIX, constrain=[bound], top=2)
+
+    def test_a_layout_that_fits_with_unequal_stages_alone_is_found(self) -> None:
+        found = self.plan("memory.peak<=3 GiB")
+        assert not found.plans
+        assert found.rejected[0].prediction.memory_peak > 3 * GIB
+        one = found.rescued[0]
+        assert one.prediction.memory_peak <= 3 * GIB
+        assert one.simulated == played(one.prediction)
+        assert sum(map(int, str(one.prediction.strategy.stage_layers).split("-"))) == 24
+
+    def test_none_where_equal_stages_fit_and_where_no_cut_has_room(self) -> None:
+        assert self.plan("memory.peak<=5 GiB").rescued == ()
+        assert self.plan("memory.peak<=1 GiB").rescued == ()
+
+    def test_none_where_another_bound_is_broken(self) -> None:
+        assert self.plan("step_time<=1 ms").rescued == ()
+
+    def test_the_command_shows_it_and_ends_well(self, capsys: pytest.CaptureFixture[str]) -> None:
+        fixed = [word for axis, value in self.FIX.items() for word in ("--fix", f"{axis}={value}")]
+        job = ["plan", "gpt2-355m", MACHINE, "--devices", "4", "--batch", "32", "--constrain", "memory.peak<=3 GiB"]
+        assert main([*job, *fixed]) == 0
+        out = capsys.readouterr().out
+        assert "These fit with unequal stages alone" in out
+        assert "5-8-8-3" in out
+        assert "With equal stages nothing keeps all bounds." in out
+
+    def test_no_room_for_a_layer_is_no_rescue(self) -> None:
+        assert rescued(made("a large head"), 1 * GIB) is None

@@ -95,7 +95,7 @@ CASES: dict[str, tuple[str, str, int, int, dict[str, Any]]] = {
         "aws-p4de-24xlarge",
         64,
         96,
-        {"weight_gather": "two-stage", "fix": {"zero": ["IIG", "NIG", "IGG"]}},
+        {"weight_gather": "two-stage", "weight_unit": "product", "fix": {"zero": ["IIG", "NIG", "IGG"]}},
     ),
     "another order": ("gpt3-175b", "dgx-a100-80gb", 64, 96, {"order": "tp-cp-ep-pp-dp"}),
 }

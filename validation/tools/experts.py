@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from perfmodel.library import find
 from perfmodel.specs.workload import Transformer
+from validation.tools.flags import UNBALANCED
 
 if TYPE_CHECKING:
     from validation.tools.llm import Line
@@ -49,6 +50,8 @@ ROUTING: tuple[tuple[str, dict[str, Value]], ...] = (
 )
 """What notes say of experts; all that are found count."""
 
+LOOSE = 1.7
+"""Imbalance with hardly any loss that balances (specs/experts.py)."""
 
 FUSED_PERMUTATION = "2025"
 """Year from which Megatron-Core sorts tokens by Transformer Engine's kernels (--moe-permute-fusion, MCore 0.10 and TE 2.0)."""
@@ -112,6 +115,11 @@ def small_mixture(line: Line) -> dict[str, Value]:
     dense = line.notes(r"moe-layer-freq=\(\[0\]\*(\d+)\+\[1\]\*\d+\)")
     if dense:
         found["experts.dense_first"] = int(dense.group(1))
+    shared = line.notes(r"moe-shared-expert-intermediate-size=(\d+)")
+    if shared:
+        found["experts.shared_ffn_hidden"] = int(shared.group(1))
+    if line.notes(UNBALANCED):
+        found["experts.imbalance"] = LOOSE
     if line.notes(r"mtp-num-layers=1"):
         found["future_tokens"] = 1
     return {f"workload.model.{field}": value for field, value in found.items()}

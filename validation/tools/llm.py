@@ -18,7 +18,9 @@ from validation.tools.cases import Case, Skipped, UnknownMachine, machine
 from validation.tools.corrections import CONVENTIONS, CORRECTIONS, MEMORY
 from validation.tools.experts import is_mixture, mixture_workload, routing_overrides, small_mixture
 from validation.tools.fabric import fabric_overrides
+from validation.tools.flags import flags, layout
 from validation.tools.shapes import Shape, named
+from validation.tools.stages import uneven_stages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -91,9 +93,13 @@ NOTED: tuple[tuple[str, dict[str, Value]], ...] = (
     (r"tp-comm-overlap", {"strategy.tensor_overlap": "passes"}),
     (r"no torch\.compile", {"strategy.elementwise": "composed"}),
     (r"(?<!un)tied embeddings(?!\?)", {"workload.model.tied": True}),
+    (r"\buntied embeddings", {"workload.model.tied": False}),
+    (r"hidden-dropout=0", {"workload.model.dropout": False}),
     (r"cross_entropy_loss_fusion", {"strategy.allocation.logit_copies": 2}),
+    (r"defer-embedding-wgrad-compute=True; wgrad-deferral-limit=2", {"strategy.allocation.logit_copies": 2}),
 )
-"""What notes say of a run beyond its columns."""
+"""What notes say of a run beyond its columns; deferred weight gradients of the head keep those of the logits of two microbatches in
+16 bits (megatron/core/tensor_parallel/layers.py), a copy and a half each."""
 
 MODELS: tuple[tuple[str, dict[str, Value]], ...] = ((r"llm-foundry", {"workload.model.dropout": False}),)
 """What a framework does to the models that it trains."""
@@ -126,6 +132,10 @@ RECIPES: tuple[tuple[str, str], ...] = (
 """What recipes keep, by framework and model, where a table does not print it: maxtext/configure.sh at v24.11.1 and v25.02,
 paxml/paxml_mod_configs.py at v24.11.1, of https://github.com/NVIDIA/dgxc-benchmarking."""
 
+UNPROFILED = r"Pax .*H100|MaxText \(JAX/XLA\) H100"
+"""JAX on GPUs whose recipe gives XLA's scheduler no profile of the program: paxml/configure.sh at v24.11.1 of dgxc-benchmarking, and
+MaxText's configs/a3; maxtext/configure.sh of dgxc-benchmarking profiles first."""
+
 SHARDING_NODES = {r"Pax .*\b5b": 1, r"Pax .*\b175b": 16}
 """Over how many nodes Pax spreads FSDP, the second of DCN_MESH_SHAPE (paxml/configure.sh)."""
 
@@ -135,13 +145,6 @@ OFFLOADED = r"offload\w* ratio alpha=(0?\.0*[1-9]|1)|offloaded to host|CPU offlo
 PIPELINED = r"Megatron-Bridge|^mlperf-training; .*(NeMo|NEMO|Nemo)"
 """Recipes with --tp-comm-overlap, by study and framework: Megatron-Bridge's (docs/training/communication-overlap.md) and NVIDIA's of
 MLPerf (TP_COMM_OVERLAP of config_common.sh)."""
-
-ENDS_COUNTED = r"nemo|megatron-core|torchtitan|Meta in-house"
-"""Software that counts embedding and head as layers where stages cannot be alike: Megatron-Core's recipes, torchtitan
-(generate_llm_fqn_per_model_part with input_weight and output_weight 1), Llama 3 (arXiv:2407.21783, section 3.3.2)."""
-
-DEEP = 3
-"""Layers of a chunk from which on DeepSeek's recipes leave out those of the last alone: Et*4|(t*4|)*14tmL."""
 
 BINARY = frozenset({"kempnerforge", "nanotron"})
 """Sources whose "GB" is 1024^3 by their code (KempnerForge, metrics/memory.py; nanotron's log: "Mem Res (GB)")."""
@@ -198,8 +201,10 @@ class Line:
 
     @property
     def strategy(self) -> str:
-        """Its preset; experts of NeMo are launched one by one where no CUDA graph is named."""
+        """Its preset; experts of NeMo are launched one by one where no CUDA graph is named, and JAX's depends on its scheduler."""
         preset = strategy(self.framework, self.text("date"))
+        if preset == "maxtext-fsdp" and re.search(UNPROFILED, f"{self.framework} {self.text('hardware')}"):
+            return "jax-gpu"
         return "nemo-eager" if preset == "nemo" and is_mixture(self) and not self.notes("cuda graph") else preset
 
     @property
@@ -227,12 +232,28 @@ def rows(raw: Iterator[dict[str, str]]) -> Iterator[Case | Skipped]:
     for line in lines:
         count[line.study] += 1
         stem = f"{line.study}-{count[line.study]:03d}"
-        corrected = {**line.cells, **CORRECTIONS.get(stem, ({}, ""))[0]}
-        line = Line(completed(line.study, corrected))  # noqa: PLW2901 - the row as its source has it
+        line = in_chips(_told_in_full(line, stem))  # noqa: PLW2901 - the row as its source has it
         try:
             yield from _cases(line, stem, common[line.study])
         except (Unusable, UnknownMachine) as reason:
             yield Skipped(stem, str(reason))
+
+
+def in_chips(line: Line) -> Line:
+    """Degrees that count the cores of a chip, as devices of the library: tensor-parallel ranks sit side by side on one.
+
+    >>> in_chips(Line({"tp": "8", "notes": "parallel degrees count NeuronCores (2 cores per chip)"})).text("tp")
+    '4'
+    """
+    cores, degree = line.notes(r"degrees count NeuronCores .*?(\d+) cores per chip"), line.whole("tp")
+    return Line({**line.cells, "tp": str(degree // int(cores.group(1)))}) if cores and degree else line
+
+
+def _told_in_full(line: Line, stem: str) -> Line:
+    """The row with what its table leaves out or says otherwise."""
+    said = flags(line.text("notes"))
+    notes = {"notes": f"{line.text('notes')}; {said}"} if said else {}
+    return Line(completed(line.study, {**line.cells, **notes, **CORRECTIONS.get(stem, ({}, ""))[0]}))
 
 
 def _common_notes(lines: list[Line]) -> dict[str, set[str]]:
@@ -322,6 +343,8 @@ def _local(line: Line) -> str:
 
 def _chunks(line: Line) -> int | None:
     """Model chunks of a stage; what recipes say of them means nothing without a pipeline."""
+    if drawn := layout(line.text("notes")):
+        return len(drawn) // (line.whole("pp") or 1)
     return line.whole("vpp") if (line.whole("pp") or 1) > 1 or line.whole("vpp") == 1 else None
 
 
@@ -342,6 +365,8 @@ def _refuse(line: Line) -> None:
         raise Unusable("activations or states are offloaded to the host, which the model has not")
     if line.schedule is None:
         raise Unusable(f"pipeline schedule {line.printed_schedule} is none that the model has")
+    if line.notes(r"test case \S*distill"):
+        raise Unusable("distils from a second model, whose shape is not stated")
     if line.notes("interleave degree not stated") and not line.text("vpp"):
         raise Unusable("interleaved pipeline whose degree is not stated")
 
@@ -389,7 +414,8 @@ def _model_facts(line: Line) -> dict[str, Value]:
 
 def _vocabulary(line: Line, assumed: list[str]) -> int:
     """As printed; Megatron-LM pads it to 128 rows on each tensor rank, GPT-2's where none is printed."""
-    vocabulary = line.whole("vocab")
+    flag = line.notes(r"tokenizer-type=NullTokenizer; vocab-size=(\d+)")
+    vocabulary = int(flag.group(1)) if flag else line.whole("vocab")
     if not vocabulary:
         if not line.is_megatron:
             raise Unusable("vocabulary not stated")
@@ -440,22 +466,12 @@ def _strategy_overrides(line: Line) -> dict[str, Value]:
     modules = jax_modules(printed) or recomputed_modules(printed) or ALTERNATE.get(printed, "")
     if modules and modules != "full":
         found["strategy.recompute_modules"] = modules
-    found |= _uneven(line)
+    found |= uneven_stages(line)
+    if line.strategy == "jax-gpu" and "MaxText" in line.framework:
+        found["strategy.gradient_precision"] = "fp32"  # grad_dtype of base.yml; Pax's flags simplify conversions
     if re.search("fp32 grad accumulation", line.text("precision")):
         found["strategy.gradient_precision"] = "fp32"
     return found
-
-
-def _uneven(line: Line) -> dict[str, Value]:
-    """Layers that do not divide by the chunks: recipes count embedding and head as layers, those of DeepSeek cut the end short."""
-    layers, chunks = line.whole("layers") or 0, (line.whole("pp") or 1) * (line.whole("vpp") or 1)
-    counted = re.search(ENDS_COUNTED, f"{line.strategy} {line.framework}") or line.notes(
-        "first and last stage hold one layer fewer"
-    )
-    if not counted or layers % chunks == 0:
-        return {}
-    last = line.text("family") == "deepseek" and -(-layers // chunks) >= DEEP
-    return {"strategy.stage_layers": "last-fewer" if last else "ends-fewer"}
 
 
 def _zero(line: Line) -> int | None:
@@ -474,6 +490,8 @@ def _shard_group(line: Line, zero: int | None) -> int | None:
     if not zero:
         return None
     each, dp = line.whole("devices_per_node"), line.whole("dp")
+    if instances := line.notes(r"num-distributed-optimizer-instances=(\d+)"):
+        return (dp or 1) // int(instances.group(1))
     printed = re.search(r"ici_fsdp(?:_parallelism)?=(\d+)", line.text("fsdp")) or line.notes(r"FSDP=(\d+) x DP")
     if line.notes(r"\bHSDP\b(?! replicate=1)") or "in node" in line.text("zero_stage"):
         group = each

@@ -208,6 +208,14 @@ TRAINING_RULES = (
     Rule("rtx-3080-2gpu-pcie", r"RTX 3080"),
     Rule("rtx-a6000-8gpu-pcie", r"RTX A6000"),
     Rule("rtx-4090-2gpu-pcie", r"RTX 4090"),
+    Rule("rtx-a5000-2gpu-nvlink", r"RTX A5000", per_node=(2,)),
+    Rule("rtx-3070-2gpu-pcie", r"RTX 3070"),
+    Rule("l4-8gpu-pcie", r"\bL4\b"),
+    Rule("l40-8gpu-pcie", r"\bL40\b", per_node=(8, 10)),
+    Rule("l40s-8gpu-pcie", r"\bL40S\b", per_node=(4, 8)),
+    Rule("aws-g5-48xlarge", r"\bA10G\b"),
+    Rule("a10-8gpu-pcie", r"\bA10\b"),
+    Rule("a40-8gpu-pcie", r"\bA40\b", per_node=(8,)),
     Rule("a30-8gpu-pcie", r"\bA30\b"),
     Rule("a100-pcie-40gb", r"A100.*PCIe", memory=(40,)),
     Rule("a100-pcie-80gb", r"A100.*PCIe", memory=(80,)),
@@ -217,6 +225,11 @@ TRAINING_RULES = (
     Rule("dgx-h100", r"H100.*SXM"),
     Rule("dgx-h200", r"H200.*SXM"),
     Rule("dgx-b200", r"B200(?!.*GB200)(?<!GB200)"),
+    Rule("gh200-96gb", r"\bGH200\b"),
+    Rule("titan-v", r"Titan V\b"),
+    Rule("v100s-8gpu-pcie", r"V100S"),
+    Rule("aws-g3-16xlarge", r"\bM60\b"),
+    Rule("radeon-pro-vii-2gpu-pcie", r"Radeon-?(VII-?Pro|ProVII)"),
     Rule("dgx-1-p100", r"P100-SXM2"),
     Rule("aws-p2-16xlarge", r"K80", per_node=(16,)),
     Rule("aws-p2-8xlarge", r"K80"),
@@ -230,7 +243,7 @@ TRAINING_RULES = (
 )
 """As `machines.RULES`, with the smaller machines that only these tables name."""
 
-AMPERE = re.compile(r"\bA100|\bA30\b|\bA10\b|A6000|RTX 30|RTX 40|Ada|H100|H200|B200|GH200")
+AMPERE = re.compile(r"\bA100|\bA30\b|\bA10G?\b|\bA40\b|A[56]000|RTX 30|RTX 40|Ada|\bL40?S?\b|H100|H200|B200|GH200")
 """Devices that multiply fp32 as tf32 unless told otherwise."""
 BEFORE_TF32 = re.compile(r"TensorFlow 2\.[0-3]\b")
 """Frameworks that do not tell them so: TensorFlow supports tf32 since 2.4 (its release notes). Builds of 1.15 for these

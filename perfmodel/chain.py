@@ -1,0 +1,101 @@
+"""The chain link by link: workload, hardware and strategy -> what a device does -> its times -> the tree of a step.
+
+Degrees may be columns with one row per candidate; `predict` calls the links in turn, the planner each for the degrees that decide it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from perfmodel.cost.compute import Processor
+from perfmodel.cost.holdings import fullest
+from perfmodel.graph import expand
+from perfmodel.parallel import Group, Message, divide
+from perfmodel.parallel.sharded_state import state_of
+from perfmodel.schedule import SCHEDULES, Stage, step
+from perfmodel.sync import Replicas, Synchronisation, synchronise
+from perfmodel.timeline import Part, Repeat, Serial, duration
+
+if TYPE_CHECKING:
+    from perfmodel.cost.passes import Passes
+    from perfmodel.graph import Graph
+    from perfmodel.parallel import Layout, LocalBlock, Share
+    from perfmodel.parallel.sharded_state import State
+    from perfmodel.specs import Hardware, Strategy, Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What one device has to do in a step, before anything is priced."""
+
+    graph: Graph
+    share: Share
+    state: State
+
+
+def work_of(workload: Workload, strategy: Strategy, layout: Layout) -> Work:
+    """Workload x strategy -> operations, messages and bytes for each parameter."""
+    graph = expand(
+        workload,
+        microbatch=layout.microbatch,
+        fused=strategy.attention != "unfused",
+        elementwise=strategy.elementwise,
+        channels_last=strategy.layout == "channels-last",
+        persistent=strategy.batch_norm == "persistent",
+    )
+    return Work(graph, divide(graph, layout, strategy), state_of(workload, strategy))
+
+
+def processor_of(workload: Workload, hardware: Hardware, strategy: Strategy) -> Processor:
+    """The device as this job uses it."""
+    return Processor(hardware.device, workload.training.precision, strategy.attention)
+
+
+def stage_of(work: Work, passes: Passes, layout: Layout) -> Stage:
+    """The passes of one microbatch, priced."""
+    share, strategy = work.share, passes.strategy
+    forward, backward = passes.forward(share.body), passes.backward(share.body)
+    return Stage(
+        body_forward=forward,
+        body_backward=backward,
+        prologue=_both(passes, share.prologue),
+        epilogue=_both(passes, share.epilogue),
+        sends=(_sends(share, layout, passes),),
+        slack=layout.cut.spare / share.layers * (duration(forward) + duration(backward)),
+        asynchronous=float(strategy.pipeline_overlap == "chunks"),
+    )
+
+
+def sync_of(work: Work, hardware: Hardware, strategy: Strategy, layout: Layout) -> Synchronisation:
+    """What replicas exchange, priced; the fullest stage sets how much."""
+    share = work.share
+    counts = fullest(share, layout, strategy)
+    return synchronise(
+        Replicas(
+            tied=share.trained.tied, units=share.layers, products=share.products, state=work.state, layout=layout,
+            hardware=hardware, strategy=strategy, **counts,
+        )
+    )  # fmt: skip
+
+
+def tree_of(stage: Stage, sync: Synchronisation, strategy: Strategy, layout: Layout, processor: Processor) -> Part:
+    """The tree of time of a step."""
+    overlap, schedule = strategy.gradient_overlap == "backward", SCHEDULES[strategy.schedule]
+    return step(stage, layout, sync, overlap=overlap, slowdown=processor.slowdown, schedule=schedule)
+
+
+def _both(passes: Passes, blocks: tuple[LocalBlock, ...]) -> Part:
+    return Serial("both", (passes.forward(blocks), passes.backward(blocks, recompute=False)))
+
+
+def _sends(share: Share, layout: Layout, passes: Passes) -> Part:
+    """Activations forward and gradients backward, once for each chunk of the stage."""
+    scattered = passes.strategy.scatter_gather and not passes.strategy.sequence_parallel
+    split = layout.tp if scattered else 1
+    send = passes.message(Message("pipeline send", "send", share.boundary / split, layout.pipeline))
+    together = Group(np.where(np.asarray(layout.pp) > 1, split, 1), layout.tensor.stride, job=layout.devices)
+    gather = passes.message(Message("pipeline all-gather", "all-gather", share.boundary, together))
+    return Repeat("sends", Serial("send", (send, gather)), 2 * layout.vpp)
