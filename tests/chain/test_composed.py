@@ -44,7 +44,7 @@ def test_other_layers_are_those_of_one_kernel_each() -> None:
 
 @pytest.mark.parametrize("tp", [2, 4, 8])
 def test_the_last_piece_of_a_scatter_is_hidden_by_nothing(tp: int) -> None:
-    sets = {"strategy.tensor_overlap": "passes"}
+    sets: dict[str, Any] = {"strategy.tensor_overlap": "passes"}
     job: dict[str, Any] = {"devices": tp, "tp": tp, "strategy": "nemo", "batch": 1, "seq": TOKENS, "precision": "bf16"}
     found = perfmodel.predict("llama-3.1-8b", "dgx-h100", sets=sets, **job).terms
     whole = TOKENS * HIDDEN * 2

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 Value = str | int | bool | float
 
-ENDS_COUNTED = r"nemo|megatron-core|torchtitan|Meta in-house"
+ENDS_COUNTED = r"nemo|megatron-core|primus|torchtitan|Meta in-house"
 """Software that counts embedding and head as layers where stages cannot be alike: Megatron-Core's recipes, torchtitan
 (generate_llm_fqn_per_model_part with input_weight and output_weight 1), Llama 3 (arXiv:2407.21783, section 3.3.2)."""
 
@@ -34,10 +34,8 @@ def uneven_stages(line: Line) -> dict[str, Value]:
         first, last, between = int(ends.group(1)), int(ends.group(2)), chunks - 2
         each = (layers - first - last) // between
         return {"strategy.stage_layers": "-".join(map(str, (first, *[each] * between, last)))}
-    counted = re.search(ENDS_COUNTED, f"{line.strategy} {line.framework}") or line.notes(
-        "first and last stage hold one layer fewer"
-    )
-    if not counted or layers % chunks == 0:
+    told = line.notes("first and last stage hold one layer fewer")
+    if not (told or re.search(ENDS_COUNTED, f"{line.strategy} {line.framework}")) or layers % chunks == 0:
         return {}
     last = line.text("family") == "deepseek" and -(-layers // chunks) >= DEEP
     return {"strategy.stage_layers": "last-fewer" if last else "ends-fewer"}
