@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from perfmodel.parallel import Share
     from perfmodel.parallel.sharded_state import State
     from perfmodel.specs import Hardware, Strategy, Workload
+    from perfmodel.specs.common import Group
     from perfmodel.sync import Synchronisation
     from perfmodel.timeline import Term
     from perfmodel.units import Number
@@ -197,6 +198,12 @@ class Prediction:
         return self.memory_peak <= room(self.hardware) and all(
             sum(sizes.values()) <= off_room(self.hardware, tier) for tier, sizes in self.kept_off.items()
         )
+
+    @property
+    def sourced(self) -> dict[str, Group]:
+        """Groups of the hardware file by path; those of offload only where something is offloaded."""
+        unused: tuple[str, ...] = () if self.strategy.keeps_off.tiers else ("host.copies", "host.storage")
+        return {path: group for path, group in self.hardware.groups() if not path.startswith(unused)}
 
     @property
     def cost(self) -> float | None:

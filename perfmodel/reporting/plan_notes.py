@@ -26,7 +26,7 @@ def plan_notes(plan: Plan) -> Iterator[str]:
         yield from _ties(plan)
     yield from _simulated(plan)
     if plan.rows:
-        assumed = [path for path, group in plan.plans[0].hardware.groups() if group.status == "assumed"]
+        assumed = [path for path, group in plan.plans[0].sourced.items() if group.status == "assumed"]
         if assumed:
             yield f"warning: groups of the hardware file that are assumed: {', '.join(assumed)}"
     elif plan.rescued:

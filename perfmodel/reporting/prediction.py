@@ -98,9 +98,9 @@ def warnings(prediction: Prediction) -> Iterator[str]:
             "adding up on servers counts as free: the bandwidth of their memory is not known; "
             "give strategy.servers.memory_bandwidth or hardware.host.memory_bandwidth"
         )
-    assumed = [path for path, group in p.hardware.groups() if group.status == "assumed"]
+    assumed = [path for path, group in p.sourced.items() if group.status == "assumed"]
     if assumed:
-        yield f"{len(assumed)} of {sum(1 for _ in p.hardware.groups())} groups of the hardware file are assumed: {', '.join(assumed)}"
+        yield f"{len(assumed)} of {len(p.sourced)} groups of the hardware file are assumed: {', '.join(assumed)}"
 
 
 REMEDIES = {
