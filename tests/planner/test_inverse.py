@@ -101,7 +101,7 @@ def test_a_figure_that_the_job_has_not_is_refused() -> None:
     ("path", "wanted", "line"),
     [
         ("network.1.bandwith", "mfu>=0.4", "PATH: network.1.bandwith: is no number of the machine that can be solved for; did you mean 'hardware.network.1.bandwidth' or 'hardware.network.0.bandwidth'?"),
-        (BANDWIDTH, "speed>=1", "--for: speed>=1: 'speed' is no figure of a plan; they are step_time, memory.peak, mfu, throughput.samples_per_second, throughput.tokens_per_second, cost_per_step, energy_per_step, devices, tp, cp, pp, dp, ep, etp, vpp, microbatch, microbatches"),
+        (BANDWIDTH, "speed>=1", "--for: speed>=1: 'speed' is no figure of a plan; they are step_time, memory.peak, memory.host.used, memory.nvme.used, mfu, throughput.samples_per_second, throughput.tokens_per_second, cost_per_step, energy_per_step, devices, tp, cp, pp, dp, ep, etp, vpp, microbatch, microbatches"),
         (BANDWIDTH, "mfu=0.4", "--for: mfu=0.4: must be a figure, <= or >=, and a value, as in 'memory.peak<=72 GiB'"),
     ],
 )  # fmt: skip
