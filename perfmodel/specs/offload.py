@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from pydantic import model_validator
 
-from perfmodel.origin import KeepOrigin
+from perfmodel.origin import KeepOrigin, origin_of, traced
 from perfmodel.specs.common import Share
 from perfmodel.yamlfile import Fault, Spec, nearest
 
@@ -97,7 +97,8 @@ def _entries(text: str) -> dict[str, str | float]:
             raise ValueError(f"knows no {name!r}{nearest(name, known) or '; it knows ' + ', '.join(known)}")
         if name in STATES and value not in get_args(get_args(Tier)[0]):
             raise ValueError(f"{name} must be none, host or nvme, not {value!r}")
-    return {name: _value(value) for name, value in pairs}
+    origin = origin_of(text)
+    return {name: traced(_value(value), origin) if origin else _value(value) for name, value in pairs}
 
 
 def _value(text: str) -> str | float:
