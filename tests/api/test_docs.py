@@ -156,6 +156,11 @@ def test_no_file_knows_this_machine() -> None:
     assert told == []
 
 
+def test_the_readme_leads_to_every_page() -> None:
+    linked = set(LINK.findall(README))
+    assert {f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")} <= linked
+
+
 def test_no_file_has_marks_of_an_unfinished_merge() -> None:
     for path in committed():
         if path.suffix not in {".png", ".gz"}:
