@@ -11,12 +11,7 @@ from perfmodel.yamlfile import Fault, Spec
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PRODUCTS = {
-    "qkv": ("attention qkv",),
-    "output": ("attention output",),
-    "up": ("mlp up",),
-    "down": ("mlp down",),
-}  # fmt: skip
+PRODUCTS = {"qkv": "attention qkv", "output": "attention output", "up": "mlp up", "down": "mlp down"}
 """Operations of a layer that may have an adapter, by the names of their modules."""
 
 
@@ -31,14 +26,20 @@ class Adapters(Spec):
     @property
     def products(self) -> frozenset[str]:
         """Names of the operations that have an adapter."""
-        return frozenset(name for module in self._named for name in PRODUCTS.get(module, ()))
+        return frozenset(PRODUCTS[module] for module in self._named if module in PRODUCTS)
 
     @property
     def _named(self) -> frozenset[str]:
         return frozenset(str(self.modules).split("+"))
 
-    def unknown_modules(self, path: str) -> Iterator[Fault]:
-        """Names that no product has."""
+    def faults_beside(self, missing: frozenset[str], path: str) -> Iterator[Fault]:
+        """Names that no product has, or none of a model whose layers have none of the ``missing`` ones."""
+        for module in sorted(self._named & missing):
+            yield Fault(
+                f"{path}.modules",
+                f"this model has no {module!r} outside of experts and latent attention; leave it out of modules",
+                self.modules,
+            )
         for unknown in sorted(self._named - PRODUCTS.keys()):
             yield Fault(
                 f"{path}.modules", f"knows no {unknown!r}; join some of {', '.join(PRODUCTS)} with +", self.modules

@@ -171,9 +171,13 @@ class Workload(SpecFile):
         adapters = self.training.adapters
         if adapters is None:
             return
-        yield from adapters.unknown_modules("training.adapters")
-        if not isinstance(self.model, Transformer) or not self.model.vocabulary:
+        m = self.model
+        if not isinstance(m, Transformer) or not m.vocabulary:
             yield Fault("training.adapters", "are for language models alone; leave them out", None)
+            return
+        mixed = all(m.is_mixture(layer) for layer in range(m.layers))
+        missing = ({"qkv"} if m.latent else set()) | ({"up", "down"} if mixed else set())
+        yield from adapters.faults_beside(frozenset(missing), "training.adapters")
 
     def _transformer_faults(self, model: Transformer) -> Iterator[Fault]:
         if model.head_dim is None and model.latent is None and model.hidden % model.heads:

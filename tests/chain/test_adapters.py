@@ -95,6 +95,12 @@ def test_tensor_parallel_ranks_share_the_wide_sides() -> None:
             "knows no 'gate'; join some of qkv, output, up, down with +",
         ),
         ("vit-b-16", {"rank": 8}, "are for language models alone; leave them out"),
+        (
+            "deepseek-v3",
+            {"rank": 8, "modules": "qkv+output"},
+            "this model has no 'qkv' outside of experts and latent attention",
+        ),
+        ("mixtral-8x7b", {"rank": 8}, "this model has no 'down' outside of experts"),
     ],
 )
 def test_what_has_no_adapters(model: str, set_: dict[str, Any], message: str) -> None:
