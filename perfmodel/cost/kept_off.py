@@ -10,6 +10,7 @@ import numpy as np
 from perfmodel.cost.capacity import spread_over
 from perfmodel.cost.holdings import holdings
 from perfmodel.cost.in_flight import layers_in_flight
+from perfmodel.cost.offload import HostSide
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,7 +58,7 @@ def activations_kept_off(held: Holdings, layout: Layout, strategy: Strategy, sta
 
 def on_host(hardware: Hardware, devices: Count) -> Count:
     """Devices of a job that keep something on the same host."""
-    return np.minimum(devices, hardware.host.devices)
+    return HostSide(hardware.host, devices).sharers
 
 
 def kept_by_hosts(
