@@ -60,6 +60,8 @@ class Framework(Group):
     """The software that runs the job; its `error` is the median over calibration rows of the studies that ran it."""
 
     name: Text
+    error_80: Annotated[Fraction, Field(gt=0)] | None = None
+    """Relative error that 80 % of those rows stay within, in logarithms: what its predictions' interval rests on."""
     dispatch: Seconds | None = None
     """Of the host, to launch one kernel or collective; None takes it to be fast enough, as with compiled graphs."""
 
