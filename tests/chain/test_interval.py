@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from perfmodel.cost.interval import ALL_SOFTWARE, interval
+from perfmodel.cost.interval import ALL_SOFTWARE, NO_SOFTWARE, interval
 from perfmodel.library import find
 from perfmodel.specs.strategy import Framework
 
@@ -25,8 +25,9 @@ def framework(error: float | None, points: int | None) -> Framework:
     return Framework(name="it", source="here", status="fitted", error_80=error, points=points)
 
 
-def test_software_without_a_record_errs_like_all() -> None:
-    assert width() == width(framework(None, None)) == pytest.approx(ALL_SOFTWARE)
+def test_software_without_a_record_errs_like_all_and_none_errs_more() -> None:
+    assert width(framework(None, None)) == pytest.approx(ALL_SOFTWARE)
+    assert width() == pytest.approx(NO_SOFTWARE) > ALL_SOFTWARE
 
 
 def test_a_long_record_stands_for_itself_and_a_short_one_leans_on_all() -> None:
