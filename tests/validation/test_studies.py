@@ -144,3 +144,8 @@ class TestAll:
         assert TOOL.PAGE.read_text(encoding="utf-8") == TOOL.page(judged), (
             "python tools/validation_page.py writes it again"
         )
+
+    def test_the_readme_has_the_errors_of_this_run(self, judged: list[Judged]) -> None:
+        assert TOOL.README.read_text(encoding="utf-8") == TOOL.readme(judged), (
+            "python tools/validation_page.py writes it again"
+        )
