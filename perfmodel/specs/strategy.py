@@ -37,7 +37,7 @@ Algorithm = Literal[
 ]
 ORDER = ("tp", "cp", "ep", "dp", "pp")
 """Degrees of parallelism in the order in which ranks are numbered, innermost first."""
-Context = Annotated[Literal["all-gather", "ring", "ulysses"], KeepOrigin]
+Context = Annotated[Literal["all-gather", "ring", "ulysses", "ulysses-ring"], KeepOrigin]
 Dispatcher = Annotated[Literal["all-to-all", "deduplicated", "all-gather"], KeepOrigin]
 Permutation = Annotated[Literal["fused", "indexed"], KeepOrigin]
 ExpertKernels = Annotated[Literal["grouped", "each"], KeepOrigin]
@@ -122,7 +122,9 @@ class Strategy(Spec):
     """Context parallel: each sequence cut into cp parts."""
     context: Context = "all-gather"
     """How attention sees the whole sequence: keys and values gathered; passed around a ring behind the attention of the block
-    before; or tokens exchanged for heads (DeepSpeed Ulysses)."""
+    before; tokens exchanged for heads (DeepSpeed Ulysses); or this among near ranks, and a ring of such groups."""
+    ulysses_degree: Degree | None = None
+    """Near ranks that exchange tokens for heads under `context: ulysses-ring`; the other cp / ulysses_degree form rings."""
     dp: Degree | None = None
     """Data parallel replicas; default devices / (tp x pp x cp)."""
     ep: Degree = 1
@@ -230,12 +232,22 @@ class Strategy(Spec):
             yield Fault(
                 "zero", f"{self.sync} keeps whole replicas; leave zero at 0, or take sync all-reduce", self.zero
             )
+        yield from self._context_faults()
         yield from self.keeps_off.faults()
         if self.servers and self.sync != "parameter-server":
             message = f"{self.sync} has no servers; take sync parameter-server, or leave servers out"
             yield Fault("servers", message, self.servers.count)
         elif self.servers:
             yield from _server_faults(self.servers)
+
+    def _context_faults(self) -> Iterator[Fault]:
+        """Only one form of context parallelism has a degree of its own, and needs it."""
+        if self.context == "ulysses-ring" and self.ulysses_degree is None:
+            message = "ulysses-ring needs ulysses_degree, the near ranks that exchange tokens for heads"
+            yield Fault("context", message, self.context)
+        if self.context != "ulysses-ring" and self.ulysses_degree is not None:
+            message = f"{self.context} has no such degree; take context ulysses-ring, or leave ulysses_degree out"
+            yield Fault("ulysses_degree", message, self.ulysses_degree)
 
     @property
     def sharding(self) -> Sharding:
