@@ -9,6 +9,8 @@ from perfmodel.units import Bytes, Count, Flop
 
 Pace = Literal["strided", "rows", "gather"]
 """Why a kernel handles its elements one at a time: strides or broadcast operands, whole rows, indices."""
+GradientOf = Literal["", "input", "weight"]
+"""Of what a product is the gradient, if it is one."""
 
 SPLITS = 128
 """Parts at most of a sum over samples or pixels: as many as large devices have cores."""
@@ -30,10 +32,15 @@ class Gemm:
     """Rows begin at multiples of 16 bytes, which matrix units need; else the product runs on the vector units."""
     splits: int = 1
     """Parts that the inner dimension may be computed in at the same time: the samples of a weight's gradient."""
-    is_weight_gradient: bool = False
-    """A fused kernel adds it to the sum over microbatches."""
+    gradient_of: GradientOf = ""
+    """What it is the gradient of; that of weights a fused kernel adds to the sum over microbatches."""
     output: Bytes | None = None
     """Moved for each element of the result, where that is more than writing it."""
+
+    @property
+    def is_weight_gradient(self) -> bool:
+        """Whether it ends in a sum over microbatches."""
+        return self.gradient_of == "weight"
 
     @property
     def flops(self) -> Flop:
