@@ -73,7 +73,10 @@ class Processor:
     def _gradient_tiles(self) -> dict[str, Any]:
         """Of gradients with narrow operands."""
         narrow = self._narrow_tiles
-        return {**narrow, "fraction": narrow["fraction"] * self.device.efficiency.products(self.precision).matmul.gradients}
+        return {
+            **narrow,
+            "fraction": narrow["fraction"] * self.device.efficiency.products(self.precision).matmul.gradients,
+        }
 
     @cached_property
     def _wide_tiles(self) -> dict[str, Any]:

@@ -58,6 +58,8 @@ class Linear:
     """Operands are cast to this size for the product (fp8, fp4); None computes as they are stored."""
     gathered: Count = 1
     """Ranks that each cast their part of what tensor parallelism gathers: the input of a column split, the gradient of a row split."""
+    normed: bool = False
+    """The norm before it casts its input on the way."""
     frozen: bool = False
     """The weights are not trained."""
 
@@ -78,7 +80,8 @@ class Linear:
 
     def forward(self) -> Kernels:
         """One product; the bias rides along."""
-        return (*self._cast("cast", self.inputs, "column"), self._gemm(self.name, self.rows, self.outputs, self.inputs))
+        product = self._gemm(self.name, self.rows, self.outputs, self.inputs)
+        return (*self._cast("cast", self.inputs, "column", normed=self.normed, turned=not self.frozen), product)
 
     def backward(self) -> Kernels:
         """Gradients of the input and, where they are trained, of the weights."""
@@ -86,9 +89,7 @@ class Linear:
         cast = self._cast("cast backward", self.outputs, "row")
         if self.frozen:
             return (*cast, gradient)
-        weight = self._gemm(
-            f"{self.name} weight gradient", self.inputs, self.outputs, self.rows, SPLITS, of="weight"
-        )
+        weight = self._gemm(f"{self.name} weight gradient", self.inputs, self.outputs, self.rows, SPLITS, of="weight")
         bias = (Stream(f"{self.name} bias gradient", self.rows * self.outputs * self.element),) if self.bias else ()
         return (*cast, weight, *bias) if self.first else (*cast, gradient, weight, *bias)
 
@@ -100,16 +101,18 @@ class Linear:
             operand=self.operand, splits=splits, gradient_of=of,
         )  # fmt: skip
 
-    def _cast(self, name: str, width: Count, gathered: Split) -> Kernels:
+    def _cast(self, name: str, width: Count, gathered: Split, *, normed: bool = False, turned: bool = True) -> Kernels:
         """Read a tensor, write it narrow by rows and by columns: products want it both ways.
 
-        Where it is ``gathered``, each rank casts its part by rows, and all of it is turned once it is there.
+        Where it is ``gathered``, each rank casts its part by rows, and all of it is turned once it is there. A tensor that a
+        norm cast is only turned; one that makes no gradient of weights need not be.
         """
-        if self.operand is None:
+        if self.operand is None or (normed and not turned):
             return ()
         parts = self.gathered if self.split == gathered else 1
-        turning = np.where(np.asarray(parts) > 1, 2, 1) * self.operand
-        return (Stream(f"{self.name} {name}", self.rows * width * ((self.element + self.operand) / parts + turning)),)
+        casting = 0.0 if normed else (self.element + self.operand) / parts
+        turning = turned * np.where((np.asarray(parts) > 1) | normed, 2, 1) * self.operand
+        return (Stream(f"{self.name} {name}", self.rows * width * (casting + turning)),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +137,8 @@ class Norm:
     """Written out in operations, each a kernel on whole maps."""
     singly: int = 0
     """Times that kernels go over a map one element at a time, forward and backward: of batch norm, whose channels lie apart."""
+    written: Bytes | None = None
+    """Of an element that it writes, where it casts it for the product after it; None writes what it reads."""
     frozen: bool = False
     """Scale and shift are not trained."""
 
@@ -151,7 +156,8 @@ class Norm:
         """Read and write."""
         if self.composed:
             return (self._composed(self.name, 20),)
-        return (self._stream(self.name, self.passes),)
+        spared = 0.0 if self.written is None else 1 - self.written / self.element
+        return (self._stream(self.name, self.passes - spared),)
 
     def backward(self) -> Kernels:
         """Read the input and the gradient, write the gradient; batch norm reads both twice, and so do general kernels."""

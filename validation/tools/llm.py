@@ -20,6 +20,7 @@ from validation.tools.experts import is_mixture, mixture_workload, routing_overr
 from validation.tools.fabric import fabric_overrides
 from validation.tools.flags import flags, layout
 from validation.tools.offloads import Unstated, offload_of
+from validation.tools.packing import packed
 from validation.tools.shapes import Shape, named
 from validation.tools.stages import uneven_stages
 
@@ -285,6 +286,7 @@ def _cases(line: Line, stem: str, common: set[str]) -> Iterator[Case]:
     overrides |= _strategy_overrides(line)
     if line.text("kind") == "lora":
         overrides |= adapters(line.text("source"))
+    overrides |= packed(line.text("source"), line.text("notes"))
     zero = _zero(line)
     if not line.text("microbatch"):
         assumed.append("microbatch not stated")
