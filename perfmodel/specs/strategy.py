@@ -39,7 +39,7 @@ ORDER = ("tp", "cp", "ep", "dp", "pp")
 """Degrees of parallelism in the order in which ranks are numbered, innermost first."""
 Context = Annotated[Literal["all-gather", "ring", "ulysses", "ulysses-ring"], KeepOrigin]
 Dispatcher = Annotated[Literal["all-to-all", "deduplicated", "all-gather"], KeepOrigin]
-Permutation = Annotated[Literal["fused", "indexed"], KeepOrigin]
+Permutation = Annotated[Literal["fused", "indexed", "one-hot"], KeepOrigin]
 ExpertKernels = Annotated[Literal["grouped", "each"], KeepOrigin]
 
 
@@ -139,7 +139,8 @@ class Strategy(Spec):
     the host is what binds."""
     permutation: Permutation = "fused"
     """How tokens are put in the order of their experts and back: by kernels that copy whole rows and weigh them on the way, as
-    in Transformer Engine and DeepEP (fused), or by a framework's general gather and scatter-add (indexed)."""
+    in Transformer Engine and DeepEP (fused), or by a framework's general gather and scatter-add (indexed), or by products
+    with masks of tokens and slots (one-hot), as GShard and, with a capacity, MaxText do."""
     expert_overlap: Annotated[Literal["none", "passes"], KeepOrigin] = "none"
     """Whether tokens travel beside the pass of another microbatch."""
     order: Text = "-".join(ORDER)

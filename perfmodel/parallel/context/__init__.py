@@ -53,7 +53,7 @@ def shard(op: Op, form: Form, *, ranks: Count) -> Op:
         case Elementwise():
             return replace(op, elements=op.elements / ranks)
         case Experts():
-            return replace(op, tokens=op.tokens / ranks)
+            return replace(op, tokens=op.tokens / ranks, sequence=op.sequence / ranks)
         case Attention():
             return form.shard(op, ranks)
         case _:
