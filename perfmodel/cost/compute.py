@@ -128,7 +128,7 @@ class Processor:
             return self._vector_tiles
         if kernel.operand is None:
             return self._wide_tiles
-        return self._gradient_tiles if kernel.gradient_of else self._narrow_tiles
+        return self._gradient_tiles if kernel.is_gradient else self._narrow_tiles
 
     def _product(self, name: str, kernel: Gemm, kind: str, tiles: dict[str, Any]) -> Term:
         if kernel.splits > 1 and self.device.kind == "gpu":

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfmodel.graph.kernels import Gemm, GradientOf, Stream
+from perfmodel.graph.kernels import Gemm, Stream
 from perfmodel.units import Bytes, Count
 
 if TYPE_CHECKING:
@@ -106,12 +106,12 @@ class Experts:
         kernels = (
             *self._combine_backward(),
             *self._cast("down gradient cast", self.hidden),
-            self._grouped("down input gradient", self._rows, self.inner, self.hidden, of="input"),
-            self._grouped("down weight gradient", self.inner, self.hidden, self._rows, of="weight"),
+            self._grouped("down input gradient", self._rows, self.inner, self.hidden, of_input=True),
+            self._grouped("down weight gradient", self.inner, self.hidden, self._rows, of_weight=True),
             Stream(f"{self.name} activation backward", (2 * up + self.inner) * self._computed * self.element),
             *self._cast("up gradient cast", up),
-            self._grouped("up input gradient", self._rows, self.hidden, up, of="input"),
-            self._grouped("up weight gradient", self.hidden, up, self._rows, of="weight"),
+            self._grouped("up input gradient", self._rows, self.hidden, up, of_input=True),
+            self._grouped("up weight gradient", self.hidden, up, self._rows, of_weight=True),
             *self._dispatch_backward(),
         )
         return tuple(k for k in kernels if not (self.frozen and isinstance(k, Gemm) and k.is_weight_gradient))
@@ -196,8 +196,10 @@ class Experts:
             return ()
         return (Stream(f"{self.name} {name}", bytes_each * self._computed * self.hidden),)
 
-    def _grouped(self, name: str, rows: Count, columns: Count, depth: Count, *, of: GradientOf = "") -> Gemm:
+    def _grouped(
+        self, name: str, rows: Count, columns: Count, depth: Count, *, of_weight: bool = False, of_input: bool = False
+    ) -> Gemm:
         return Gemm(
             f"{self.name} {name}", rows, columns, depth, self.element,
-            count=self._busy, operand=self.operand, gradient_of=of,
+            count=self._busy, operand=self.operand, is_weight_gradient=of_weight, is_input_gradient=of_input,
         )  # fmt: skip

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from perfmodel.units import Bytes, Count, Flop
 
 Pace = Literal["strided", "rows", "gather"]
 """Why a kernel handles its elements one at a time: strides or broadcast operands, whole rows, indices."""
-GradientOf = Literal["", "input", "weight"]
-"""Of what a product is the gradient, if it is one."""
 
 SPLITS = 128
 """Parts at most of a sum over samples or pixels: as many as large devices have cores."""
@@ -32,15 +30,17 @@ class Gemm:
     """Rows begin at multiples of 16 bytes, which matrix units need; else the product runs on the vector units."""
     splits: int = 1
     """Parts that the inner dimension may be computed in at the same time: the samples of a weight's gradient."""
-    gradient_of: GradientOf = ""
-    """What it is the gradient of; that of weights a fused kernel adds to the sum over microbatches."""
+    is_weight_gradient: bool = False
+    """A fused kernel adds it to the sum over microbatches."""
     output: Bytes | None = None
     """Moved for each element of the result, where that is more than writing it."""
+    is_input_gradient: bool = field(default=False, repr=False)
+    """Left out of what is printed, by which timings are held out."""
 
     @property
-    def is_weight_gradient(self) -> bool:
-        """Whether it ends in a sum over microbatches."""
-        return self.gradient_of == "weight"
+    def is_gradient(self) -> bool:
+        """Of weights or of inputs."""
+        return self.is_weight_gradient or self.is_input_gradient
 
     @property
     def flops(self) -> Flop:

@@ -12,7 +12,7 @@ import numpy as np
 
 from perfmodel.graph.attention import Attention
 from perfmodel.graph.experts import Experts
-from perfmodel.graph.kernels import SPLITS, Gemm, GradientOf, Pace, Stream
+from perfmodel.graph.kernels import SPLITS, Gemm, Pace, Stream
 from perfmodel.graph.layers import Conv2d, Lstm, Opaque
 from perfmodel.units import Bytes, Count
 
@@ -85,20 +85,23 @@ class Linear:
 
     def backward(self) -> Kernels:
         """Gradients of the input and, where they are trained, of the weights."""
-        gradient = self._gemm(f"{self.name} input gradient", self.rows, self.inputs, self.outputs, of="input")
+        gradient = self._gemm(f"{self.name} input gradient", self.rows, self.inputs, self.outputs, of_input=True)
         cast = self._cast("cast backward", self.outputs, "row")
         if self.frozen:
             return (*cast, gradient)
-        weight = self._gemm(f"{self.name} weight gradient", self.inputs, self.outputs, self.rows, SPLITS, of="weight")
+        weight = self._gemm(
+            f"{self.name} weight gradient", self.inputs, self.outputs, self.rows, SPLITS, of_weight=True
+        )
         bias = (Stream(f"{self.name} bias gradient", self.rows * self.outputs * self.element),) if self.bias else ()
         return (*cast, weight, *bias) if self.first else (*cast, gradient, weight, *bias)
 
     def _gemm(
-        self, name: str, rows: Count, columns: Count, depth: Count, splits: int = 1, *, of: GradientOf = ""
-    ) -> Gemm:
+        self, name: str, rows: Count, columns: Count, depth: Count, splits: int = 1, *, of_weight: bool = False,
+        of_input: bool = False,
+    ) -> Gemm:  # fmt: skip
         return Gemm(
             name, rows, columns, depth, self.element,
-            operand=self.operand, splits=splits, gradient_of=of,
+            operand=self.operand, splits=splits, is_weight_gradient=of_weight, is_input_gradient=of_input,
         )  # fmt: skip
 
     def _cast(self, name: str, width: Count, gathered: Split, *, normed: bool = False, turned: bool = True) -> Kernels:
