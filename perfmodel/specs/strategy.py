@@ -137,6 +137,9 @@ class Strategy(Spec):
     expert_kernels: ExpertKernels = "grouped"
     """Whether the host launches the products of all experts of a device at once, or those of each expert; that costs where
     the host is what binds."""
+    launched: Annotated[Literal["all", "experts"], KeepOrigin] = "all"
+    """What the host launches kernel by kernel: all, or only what the graphs of a mixture cannot hold (CUDA graphs of attention and
+    router): tokens on their way and experts, whose numbers of tokens change."""
     permutation: Permutation = "fused"
     """How tokens are put in the order of their experts and back: by kernels that copy whole rows and weigh them on the way, as
     in Transformer Engine and DeepEP (fused), or by a framework's general gather and scatter-add (indexed), or by products

@@ -201,11 +201,13 @@ class Line:
 
     @property
     def strategy(self) -> str:
-        """Its preset; experts of NeMo are launched one by one where no CUDA graph is named, and JAX's depends on its scheduler."""
+        """Its preset; what the host of a mixture launches is what the CUDA graphs of NeMo leave, and JAX's depends on its scheduler."""
         preset = strategy(self.framework, self.text("date"))
         if preset == "maxtext-fsdp" and re.search(UNPROFILED, f"{self.framework} {self.text('hardware')}"):
             return "jax-gpu"
-        return "nemo-eager" if preset == "nemo" and is_mixture(self) and not self.notes("cuda graph") else preset
+        if preset != "nemo" or not is_mixture(self) or self.notes("cuda graph full_iteration"):
+            return preset
+        return "nemo-graphs" if self.notes(r"cuda graph [^;]*attn") else "nemo-eager"
 
     @property
     def printed_schedule(self) -> str:
