@@ -174,3 +174,15 @@ def test_columns_equal_numbers(name: Context) -> None:
 def test_what_cannot_be_is_refused(name: str, settings: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message.replace("(", r"\(")):
         predicted(name, **settings)
+
+
+def test_the_planner_chooses_a_form_where_sequences_are_cut() -> None:
+    """Without context parallelism all forms come to the same, and are searched once."""
+    job: dict[str, Any] = {"devices": 16, "batch": 16, "seq": 8192, "strategy": "fsdp", "top": 1}
+    counts = [
+        api.plan("llama-3.1-8b", "dgx-h100", **job, fix={"cp": cp, "context": forms}).evaluated
+        for cp in (1, 2)
+        for forms in ("all-gather", ["all-gather", "ring", "ulysses"])
+    ]
+    assert counts[0] == counts[1]
+    assert counts[3] == 3 * counts[2]
