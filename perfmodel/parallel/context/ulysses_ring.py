@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfmodel.parallel.context import ring, ulysses
+from perfmodel.parallel.context.ring import messages as passed_on
+from perfmodel.parallel.context.ring import shard as blockwise
+from perfmodel.parallel.context.ulysses import messages as exchanged
+from perfmodel.parallel.context.ulysses import shard as headwise
 
 if TYPE_CHECKING:
     from perfmodel.graph.ops import Attention
@@ -30,11 +33,11 @@ class UlyssesRing:
     def shard(self, op: Attention, ranks: Count) -> Attention:
         """The heads of one of the ranks inside, of whose tokens the ring has one block after another."""
         inside = np.minimum(self.ulysses_degree, ranks)
-        return ring.shard(ulysses.shard(op, inside), ranks / inside)
+        return blockwise(headwise(op, inside), ranks / inside)
 
     def messages(self, op: Attention, group: Group, backward: bool) -> tuple[Message, ...]:
         """What Ulysses sends of the tokens of a group, then what a ring sends of the heads of a rank."""
         size = np.minimum(self.ulysses_degree, group.size)
         inside = replace(group, size=size)
         outside = replace(group, size=group.size / size, stride=group.stride * size)
-        return (*ulysses.messages(op, inside, backward), *ring.messages(op, outside, backward))
+        return (*exchanged(op, inside, backward), *passed_on(op, outside, backward))
