@@ -70,6 +70,15 @@ class Processor:
         return self._tiles(self.precision)
 
     @cached_property
+    def _gradient_tiles(self) -> dict[str, Any]:
+        """Of gradients with narrow operands."""
+        narrow = self._narrow_tiles
+        return {
+            **narrow,
+            "fraction": narrow["fraction"] * self.device.efficiency.products(self.precision).matmul.gradients,
+        }
+
+    @cached_property
     def _wide_tiles(self) -> dict[str, Any]:
         return self._tiles(self.wide)
 
@@ -101,8 +110,7 @@ class Processor:
         name = f"{prefix}{kernel.name}"
         match kernel:
             case Gemm():
-                tiles = self._wide_tiles if kernel.operand is None else self._narrow_tiles
-                return self._product(name, kernel, kind or "matmul", tiles if kernel.aligned else self._vector_tiles)
+                return self._product(name, kernel, kind or "matmul", self._tiles_of(kernel))
             case Convolution():
                 return self._convolution(name, kernel, kind or "convolution")
             case FlashAttention():
@@ -113,6 +121,14 @@ class Processor:
                 return self._stream(name, kernel, kind or "memory-bound")
             case Repeated():
                 return Repeat(name, self.time(kernel.kernel, prefix, kind), kernel.times)
+
+    def _tiles_of(self, kernel: Gemm) -> dict[str, Any]:
+        """Of the units that compute a product."""
+        if not kernel.aligned:
+            return self._vector_tiles
+        if kernel.operand is None:
+            return self._wide_tiles
+        return self._gradient_tiles if kernel.is_gradient else self._narrow_tiles
 
     def _product(self, name: str, kernel: Gemm, kind: str, tiles: dict[str, Any]) -> Term:
         if kernel.splits > 1 and self.device.kind == "gpu":

@@ -37,8 +37,20 @@ def adapted(blocks: tuple[Block, ...], adapters: Adapters | None) -> tuple[Block
     if adapters is None:
         return blocks
     return tuple(
-        replace(block, ops=tuple(part for op in block.ops for part in _beside(op, adapters))) for block in blocks
+        replace(block, ops=tuple(part for op in _plain(block.ops, adapters) for part in _beside(op, adapters)))
+        for block in blocks
     )
+
+
+def _plain(ops: tuple[Op, ...], adapters: Adapters) -> Iterator[Op]:
+    """Norms whose results adapters take as well do not cast them (`return_layernorm_output` of Transformer Engine)."""
+    for op, after in zip(ops, (*ops[1:], None), strict=True):
+        if isinstance(op, Norm) and isinstance(after, Linear) and after.name in adapters.products:
+            yield replace(op, written=None)
+        elif isinstance(op, Linear) and op.name in adapters.products:
+            yield replace(op, normed=False)
+        else:
+            yield op
 
 
 def _beside(op: Op, adapters: Adapters) -> Iterator[Op]:

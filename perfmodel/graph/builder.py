@@ -30,6 +30,8 @@ class Builder:
     operand: Bytes | None
     fused: bool
     elementwise: Grain
+    sample: int | None = None
+    """Tokens of one sample, where a sequence is packed of several."""
 
     @property
     def merged(self) -> bool:
@@ -58,12 +60,28 @@ class Builder:
             name, rows, inputs, outputs, self.element, bias=bias, split=split, operand=operand, **kw
         )  # fmt: skip
 
-    def norm(self, name: str, rows: Count | None = None, width: int | None = None, split: Split = "sequence") -> Norm:
-        """Of whole tokens, or of parts that are `width` wide."""
+    @property
+    def casts_norms(self) -> bool:
+        """Norms cast for the product after them: to fp8, in one kernel (Transformer Engine, module/layernorm_linear.py)."""
+        return self.merged and self.operand == ELEMENT_BYTES["fp8"]
+
+    def norm(
+        self,
+        name: str,
+        rows: Count | None = None,
+        width: int | None = None,
+        split: Split = "sequence",
+        *,
+        casts: bool = False,
+    ) -> Norm:
+        """Of whole tokens, or of parts that are `width` wide; before a product that takes nothing else."""
         affine = 2 if self.model.norm == "layernorm" else 1
         rows, width = self.tokens if rows is None else rows, width or self.model.hidden
         composed = self.composed and self.model.norm == "rmsnorm"
-        return Norm(name, rows, width, self.element, affine, split=split, single=not self.merged, composed=composed)
+        return Norm(
+            name, rows, width, self.element, affine, split=split, single=not self.merged, composed=composed,
+            written=self.operand if casts and self.casts_norms else None,
+        )  # fmt: skip
 
     def residual(self, name: str) -> Ops:
         """Dropout and sum, in one kernel where they are merged; backward also the sum of the two gradients."""
@@ -109,10 +127,10 @@ class Builder:
         core = Attention(
             f"{prefix} core", self.batch, self.sequence, keys or self.sequence, m.heads, m.kv, m.head,
             self.element, causal, self.fused, m.dropout, self.merged,
-            value_dim=values if values != m.head else None, window=window,
+            value_dim=values if values != m.head else None, window=window, sample=self.sample,
         )  # fmt: skip
         return (
-            self.norm(f"{prefix} norm"),
+            self.norm(f"{prefix} norm", casts=not (keys or m.latent)),
             *(latent_projections(self, m.latent) if m.latent else self.projections(prefix, keys)),
             core,
             self.linear(f"{prefix} output", m.heads * values, m.hidden, "row"),
@@ -129,7 +147,9 @@ class Builder:
                 self.linear(f"{prefix} key value", m.hidden, 2 * kv_width, "column", rows=self.batch * keys),
             )
         else:
-            products = (self.linear(f"{prefix} qkv", m.hidden, width + 2 * kv_width, "column"),)
+            products = (
+                self.linear(f"{prefix} qkv", m.hidden, width + 2 * kv_width, "column", normed=self.casts_norms),
+            )
         norms: Ops = ()
         if m.head_norm:
             norms = tuple(
@@ -151,13 +171,13 @@ class Builder:
     def mlp(self) -> Ops:
         """Norm, up, activation, down, residual."""
         return (
-            self.norm("mlp norm"),
-            *self.perceptron("mlp", self.model.ffn),
+            self.norm("mlp norm", casts=True),
+            *self.perceptron("mlp", self.model.ffn, normed=self.casts_norms),
             *self.residual("mlp residual"),
             *self.graph_operations(self.batch * self.model.heads * self.sequence**2),
         )
 
-    def perceptron(self, name: str, width: int, *, input_kept: bool = False) -> Ops:
+    def perceptron(self, name: str, width: int, *, input_kept: bool = False, normed: bool = False) -> Ops:
         """Up, activation, down; another operation may keep the input."""
         m = self.model
         gated = m.activation == "swiglu"
@@ -168,7 +188,7 @@ class Builder:
             reads=1 + gated + 2 * apart, kept=1 + gated, backward_traffic=3 + 2 * gated + 4 * apart, split="tensor",
         )  # fmt: skip
         return (
-            self.linear(f"{name} up", m.hidden, (1 + gated) * width, "column", input_kept=input_kept),
+            self.linear(f"{name} up", m.hidden, (1 + gated) * width, "column", input_kept=input_kept, normed=normed),
             *self.bias(f"{name} up bias", (1 + gated) * width),
             activation,
             self.linear(f"{name} down", width, m.hidden, "row"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from perfmodel.units import Bytes, Count, Flop
@@ -34,6 +34,13 @@ class Gemm:
     """A fused kernel adds it to the sum over microbatches."""
     output: Bytes | None = None
     """Moved for each element of the result, where that is more than writing it."""
+    is_input_gradient: bool = field(default=False, repr=False)
+    """Left out of what is printed, by which timings are held out."""
+
+    @property
+    def is_gradient(self) -> bool:
+        """Of weights or of inputs."""
+        return self.is_weight_gradient or self.is_input_gradient
 
     @property
     def flops(self) -> Flop:

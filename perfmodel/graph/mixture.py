@@ -20,6 +20,7 @@ def mixture(build: Builder, shape: Shape) -> tuple[Op, ...]:
         "experts", build.tokens * shape.top_k, m.hidden, shape.ffn_hidden, shape.count, build.element,
         gated=m.activation == "swiglu", operand=build.operand, top_k=shape.top_k, bias=m.bias, casts=True,
         imbalance=shape.mean_imbalance, capacity=shape.capacity, groups=shape.groups or 1, top_groups=shape.top_groups or 1,
+        sequence=build.sequence,
     )  # fmt: skip
     return (
         build.norm("mlp norm"),

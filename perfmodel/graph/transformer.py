@@ -31,7 +31,7 @@ def transformer(model: Transformer, training: Training, *, microbatch: Count, fu
     sequence = sequence_of(model, training)
     stored, number = STORED_BYTES[training.precision], ELEMENT_BYTES[training.precision]
     operand = number if number < stored else None
-    build = Builder(model, microbatch, sequence, stored, operand, fused, elementwise)
+    build = Builder(model, microbatch, sequence, stored, operand, fused, elementwise, training.packed)
     encoder_norm: Ops = (build.norm("embedding norm"),) if model.pretraining_head else ()
     prologue: tuple[Block, ...] = (Block("embedding", (*build.lookup(), *build.relative(), *encoder_norm)),)
     body = _layers(build)

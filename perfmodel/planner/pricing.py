@@ -86,7 +86,7 @@ class Pricing:
         """Some rows with their shard groups, under one choice."""
         strategy = self.chosen(choice)
         passes, schedule = (
-            (choice.sequence_parallel, choice.recompute, choice.stage_layers, choice.offload),
+            (choice.sequence_parallel, choice.recompute, choice.stage_layers, choice.offload, choice.context),
             SCHEDULES[strategy.schedule],
         )
         place = self._table(("passes", choice.stage_layers), self._passes, strategy).place[rows]
@@ -193,7 +193,7 @@ class Pricing:
     def _of_rows(self, strategy: Strategy) -> tuple[Layout, chain.Work]:
         """Each row, where shard groups do not matter."""
         layout = self._layout(self._columns, self._columns["dp"] * self._columns["cp"], strategy)
-        key = ("work", strategy.sequence_parallel, strategy.stage_layers)
+        key = ("work", strategy.sequence_parallel, strategy.stage_layers, strategy.context)
         return layout, self._table(key, lambda s: chain.work_of(self.workload, s, layout), strategy)
 
     def _layout(self, columns: dict[str, Any], shard_group: Column, strategy: Strategy) -> Layout:

@@ -41,6 +41,7 @@ class Choice:
     order: str
     stage_layers: str
     offload: Offload | None
+    context: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +183,9 @@ def choices(axes: Axes) -> tuple[Choice, ...]:
 
 def sharing(choice: Choice) -> tuple[Any, ...]:
     """What choices have in common that share masks and tables of passes."""
-    return choice.sequence_parallel, choice.recompute, choice.schedule, choice.stage_layers, str(choice.offload)
+    return (
+        choice.sequence_parallel, choice.recompute, choice.schedule, choice.stage_layers, str(choice.offload), choice.context,
+    )  # fmt: skip
 
 
 def allowed(space: Space, choice: Choice, axes: Axes, refused: Refusals) -> Column:
@@ -193,6 +196,8 @@ def allowed(space: Space, choice: Choice, axes: Axes, refused: Refusals) -> Colu
         same |= columns["tp"] == 1
     if choice.schedule != axes.choices["schedule"][0]:
         same |= columns["pp"] == 1
+    if choice.context != axes.choices["context"][0]:
+        same |= columns["cp"] == 1
     orders = axes.choices["order"]
     for before in orders[: orders.index(choice.order)]:
         inside = refused.devices <= host_of(refused.hardware)

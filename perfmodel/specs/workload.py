@@ -131,6 +131,8 @@ class Training(Group):
     """Tokens of one sample; of an image model none."""
     target_sequence: Size | None = None
     """Tokens of the decoder's side of one sample; default as `sequence`."""
+    packed: Size | None = None
+    """Tokens of a sample on average, where each sequence is packed of several that do not see one another; None: it is one sample."""
     optimizer: Literal["sgd", "momentum", "adam", "lamb"] = "adam"
     precision: Annotated[Precision, KeepOrigin]
     adapters: Adapters | None = None
@@ -166,6 +168,11 @@ class Workload(SpecFile):
             yield Fault("training.tokens", message, training.tokens)
         elif training.tokens is not None and training.sequence is None:
             yield Fault("training.tokens", "this model has no tokens; give samples", training.tokens)
+        if training.packed is not None and training.packed > (training.sequence or 0):
+            message = (
+                f"are more tokens than the sequence of {training.sequence} has room for; leave it out, or give fewer"
+            )
+            yield Fault("training.packed", message, training.packed)
 
     def _adapter_faults(self) -> Iterator[Fault]:
         adapters = self.training.adapters

@@ -90,6 +90,20 @@ CASES: dict[str, tuple[str, str, int, int, dict[str, Any]]] = {
     ),
     "a ring of keys": ("llama-3.1-8b", "dgx-h100", 32, 32, {"context": "ring"}),
     "tokens for heads": ("llama-3.1-8b", "dgx-h100", 32, 32, {"context": "ulysses"}),
+    "tokens for heads in a ring": (
+        "llama-3.1-8b",
+        "dgx-h100",
+        32,
+        32,
+        {"context": "ulysses-ring", "ulysses_degree": 2},
+    ),
+    "sequences spread in several ways": (
+        "llama-3.1-8b",
+        "dgx-h100",
+        32,
+        32,
+        {"fix": {"context": "all", "zero": [0, 3], "recompute": "none"}},
+    ),
     "states spread in several ways": (
         "gpt3-175b",
         "aws-p4de-24xlarge",

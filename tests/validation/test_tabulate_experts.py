@@ -76,6 +76,15 @@ def test_recipes_of_nemo_split_no_expert() -> None:
 def test_experts_are_launched_one_by_one_without_a_cuda_graph() -> None:
     assert case(**MIXTRAL).strategy == "nemo-eager"
     assert case(**{**MIXTRAL, "notes": "cuda graph full_iteration []"}).strategy == "nemo"
+    graph = "cuda graph transformer_engine"
+    assert case(**{**MIXTRAL, "notes": f"{graph} ['attn', 'moe_router', 'moe_preprocess']"}).strategy == "nemo-graphs"
+    assert case(**{**MIXTRAL, "notes": f"{graph} ['moe_router', 'moe_preprocess']"}).strategy == "nemo-eager"
+
+
+def test_rows_that_drop_tokens_by_a_capacity_place_them_by_masks() -> None:
+    found = overrides(MIXTRAL, notes="capacity-factor dropped routing")
+    assert found["strategy.permutation"] == "one-hot"
+    assert found["workload.model.experts.capacity"] == 1.25
 
 
 @pytest.mark.parametrize(

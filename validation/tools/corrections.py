@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 
 _SCRIPT = "benchmarks/mfu_scaling/mfu_bench.sh of KempnerForge"
 _CONFIGS = "configs/train of KempnerForge, by the name of the run"
+_LORA = "of benchmarks/llama2_70b_lora, which includes config_common_fp4.sh"
 
 CORRECTIONS: dict[str, tuple[dict[str, str], str]] = {
     "kempnerforge-001": (
@@ -20,6 +21,11 @@ CORRECTIONS: dict[str, tuple[dict[str, str], str]] = {
     "kempnerforge-009": ({"microbatch": "4"}, f"7b_32gpu_fsdp.toml in {_CONFIGS}"),
     "kempnerforge-010": ({"microbatch": "4"}, f"13b_32gpu_tp4_pp2.toml in {_CONFIGS}"),
     "kempnerforge-011": ({"microbatch": "1"}, f"70b_32gpu_tp4_pp4.toml in {_CONFIGS}"),
+    "mlperf-training-137": (
+        {"precision": "fp4", "cp": "2", "dp": "4"},
+        f"Dell's config_1xXE9680Lx8B200-SXM-180GB.sh {_LORA}; two microbatches, as its log says",
+    ),
+    "mlperf-training-178": ({"precision": "fp4"}, f"Nebius' configs/nebius_b300_n1 {_LORA}"),
 }
 """Cells, and their source."""
 

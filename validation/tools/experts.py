@@ -41,6 +41,7 @@ SHAPE: tuple[tuple[str, str], ...] = (
 ROUTING: tuple[tuple[str, dict[str, Value]], ...] = (
     (r"force[d]?[- ]balanced|capacity factor 1\b|token-drop", {"workload.model.experts.imbalance": 1.0}),
     (r"capacity factor 1\b|token-drop", {"workload.model.experts.capacity": 1.0}),
+    (r"capacity-factor dropped", {"workload.model.experts.capacity": 1.25, "strategy.permutation": "one-hot"}),
     (r"w/o MTP", {"workload.model.future_tokens": 0}),
     (r"MTP included|mtp-num-layers=1", {"workload.model.future_tokens": 1}),
     (r"dispatcher (hybridep|deepep)|\+DeepEP", {"strategy.dispatcher": "deduplicated"}),
@@ -48,7 +49,8 @@ ROUTING: tuple[tuple[str, dict[str, Value]], ...] = (
     (r"all-to-all overlap", {"strategy.expert_overlap": "passes"}),
     (r"(baseline|\+loss fusion|\+DeepEP|\+VPP3) \(cumulative", {"strategy.permutation": "indexed"}),
 )
-"""What notes say of experts; all that are found count."""
+"""What notes say of experts; all that are found count. Google's recipes that drop tokens: capacity_factor 1.25, megablox False
+(AI-Hypercomputer/tpu-recipes, training/trillium, Mixtral; benchmarks/maxtext_trillium_model_configs.py of MaxText)."""
 
 LOOSE = 1.7
 """Imbalance with hardly any loss that balances (specs/experts.py)."""

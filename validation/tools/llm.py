@@ -20,6 +20,7 @@ from validation.tools.experts import is_mixture, mixture_workload, routing_overr
 from validation.tools.fabric import fabric_overrides
 from validation.tools.flags import flags, layout
 from validation.tools.offloads import Unstated, offload_of
+from validation.tools.packing import packed
 from validation.tools.shapes import Shape, named
 from validation.tools.stages import uneven_stages
 
@@ -200,11 +201,13 @@ class Line:
 
     @property
     def strategy(self) -> str:
-        """Its preset; experts of NeMo are launched one by one where no CUDA graph is named, and JAX's depends on its scheduler."""
+        """Its preset; what the host of a mixture launches is what the CUDA graphs of NeMo leave, and JAX's depends on its scheduler."""
         preset = strategy(self.framework, self.text("date"))
         if preset == "maxtext-fsdp" and re.search(UNPROFILED, f"{self.framework} {self.text('hardware')}"):
             return "jax-gpu"
-        return "nemo-eager" if preset == "nemo" and is_mixture(self) and not self.notes("cuda graph") else preset
+        if preset != "nemo" or not is_mixture(self) or self.notes("cuda graph full_iteration"):
+            return preset
+        return "nemo-graphs" if self.notes(r"cuda graph [^;]*attn") else "nemo-eager"
 
     @property
     def printed_schedule(self) -> str:
@@ -285,6 +288,7 @@ def _cases(line: Line, stem: str, common: set[str]) -> Iterator[Case]:
     overrides |= _strategy_overrides(line)
     if line.text("kind") == "lora":
         overrides |= adapters(line.text("source"))
+    overrides |= packed(line.text("source"), line.text("notes"))
     zero = _zero(line)
     if not line.text("microbatch"):
         assumed.append("microbatch not stated")
