@@ -10,9 +10,9 @@ import numpy as np
 
 from perfmodel.formulas.attention import flash_attention
 from perfmodel.formulas.matmul import tiled_matmul
-from perfmodel.formulas.roofline import fused, paced, streaming
+from perfmodel.formulas.roofline import chunked, fused, paced, streaming
 from perfmodel.formulas.split import split_product
-from perfmodel.graph.kernels import Convolution, FlashAttention, Fused, Gemm, Kernel, Repeated, Stream
+from perfmodel.graph.kernels import Chunked, Convolution, FlashAttention, Fused, Gemm, Kernel, Repeated, Stream
 from perfmodel.specs.common import ELEMENT_BYTES, WIDE
 from perfmodel.timeline import Part, Repeat, Term, term
 
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from perfmodel.specs.hardware import Device
     from perfmodel.specs.strategy import Attention as AttentionKind
     from perfmodel.units import Number
+
+SCAN_PACE = 9.3e9
+"""Bytes per second that one core of a GPU gets through in the kernels of mamba_ssm."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +112,8 @@ class Processor:
                 return self._attention(name, kernel, kind or "attention")
             case Fused():
                 return self._fused(name, kernel, kind or kernel.kind)
+            case Chunked():
+                return self._chunked(name, kernel, kind or "state space")
             case Stream():
                 return self._stream(name, kernel, kind or "memory-bound")
             case Repeated():
@@ -176,6 +181,15 @@ class Processor:
             name, fused, kind=kind, work=kernel.flops, traffic=kernel.traffic,
             compute_rate=self.device.compute.peak[self.wide],
             fraction=self.device.efficiency.products(self.wide).matmul.fraction, **self._memory_at(None),
+        )  # fmt: skip
+
+    def _chunked(self, name: str, kernel: Chunked, kind: str) -> Term:
+        """Devices other than GPUs are taken to keep memory busy."""
+        return term(
+            name, chunked, kind=kind, work=kernel.flops, traffic=kernel.traffic,
+            compute_rate=self.device.compute.peak[self.wide],
+            fraction=self.device.efficiency.products(self.wide).matmul.fraction, cores=self.device.compute.cores,
+            pace=SCAN_PACE if self.device.kind == "gpu" else np.inf, **self._memory_at(None),
         )  # fmt: skip
 
     def _stream(self, name: str, kernel: Stream, kind: str) -> Term:

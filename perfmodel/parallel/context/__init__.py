@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from perfmodel.graph.ops import Attention, Elementwise, Embedding, Experts, Linear, Loss, Norm, Op
-from perfmodel.parallel.context import all_gather, ring, ulysses
+from perfmodel.graph.ops import Attention, Elementwise, Embedding, Experts, Linear, Loss, Norm, Op, Scan
+from perfmodel.parallel.context import all_gather, ring, scan, ulysses
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,7 +36,7 @@ FORMS: dict[Context, Form] = {
 
 
 def shard(op: Op, form: Context, *, ranks: Count) -> Op:
-    """What one of ``ranks`` does of ``op``: all but attention works token by token."""
+    """What one of ``ranks`` does of ``op``: all but attention and state spaces works token by token."""
     match op:
         case Linear() | Norm() | Embedding() | Loss():
             return replace(op, rows=op.rows / ranks)
@@ -46,10 +46,18 @@ def shard(op: Op, form: Context, *, ranks: Count) -> Op:
             return replace(op, tokens=op.tokens / ranks)
         case Attention():
             return FORMS[form].shard(op, ranks)
+        case Scan():
+            return scan.shard(op, ranks)
         case _:
             return op
 
 
 def messages(op: Op, form: Context, group: Group, *, backward: bool) -> tuple[Message, ...]:
     """What one rank's part of an operation exchanges."""
-    return FORMS[form].messages(op, group, backward) if isinstance(op, Attention) else ()
+    match op:
+        case Attention():
+            return FORMS[form].messages(op, group, backward)
+        case Scan():
+            return scan.messages(op, group, backward)
+        case _:
+            return ()
