@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from perfmodel.specs.strategy import Attention as AttentionKind
     from perfmodel.units import Number
 
-SCAN_PACE = 9.3e9
+SCAN_PACE = 9.0e9
 """Bytes per second that one core of a GPU gets through in the kernels of mamba_ssm."""
 
 

@@ -27,8 +27,6 @@ def shard(op: Op, *, ranks: Count, sequence: Count) -> Op:
             return replace(op, outputs=op.outputs / ranks, saved_over=sequence, gathered=sequence)
         case Linear(split="row"):
             return replace(op, inputs=op.inputs / ranks, gathered=sequence)
-        case Linear(split="sequence"):
-            return replace(op, rows=op.rows / sequence)
         case Attention(split="heads"):
             return replace(op, heads=op.heads / ranks, kv_heads=np.maximum(op.kv_heads / ranks, 1))
         case Scan():
@@ -39,7 +37,7 @@ def shard(op: Op, *, ranks: Count, sequence: Count) -> Op:
             return replace(op, elements=op.elements / ranks)
         case Elementwise(split="sequence"):
             return replace(op, elements=op.elements / sequence)
-        case Norm(split="sequence"):
+        case Linear(split="sequence") | Norm(split="sequence"):
             return replace(op, rows=op.rows / sequence)
         case Norm(split="heads"):
             return replace(op, rows=op.rows / ranks)
