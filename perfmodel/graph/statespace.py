@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfmodel.graph.kernels import Chunked, Stream
+from perfmodel.graph.kernels import Chunked, Repeated, Stream
 from perfmodel.specs.common import ELEMENT_BYTES
 from perfmodel.units import Bytes, Count, Flop
 
@@ -134,10 +134,12 @@ class Scan:
 
     def _turned(self, what: str) -> Kernels:
         """Sequence first to sample first and back, a copy where there are several samples."""
-        elements = np.where(np.asarray(self.batch) > 1, self.tokens * (self.inputs + self.outputs), 0)
-        if not np.any(elements):
+        several = np.where(np.asarray(self.batch) > 1, 1, 0)
+        if not np.any(several):
             return ()
-        return (Stream(f"{self.name} {what}", 2 * self.element * elements, pace="strided", elements=elements),)
+        elements = self.tokens * (self.inputs + self.outputs)
+        copy = Stream(f"{self.name} {what}", 2 * self.element * elements, pace="strided", elements=elements)
+        return (Repeated(copy, several),)
 
     def _kernel(self, what: str, traffic: Bytes, flops: Flop = 0.0) -> Chunked:
         return Chunked(f"{self.name} {what}", flops, traffic)

@@ -51,7 +51,7 @@ def transformer(model: Transformer, training: Training, *, microbatch: Count, fu
         adapted(prologue, freeze), adapted(body, freeze), adapted((Block("head", top.head()),), freeze),
         boundary=build.tokens * model.hidden * stored,
         tied=vocabulary(model) * model.hidden if model.tied and model.vocabulary else 0,
-        tokens=build.tokens if top is build else build.tokens + top.tokens,
+        tokens=build.tokens if top is build else build.tokens + top.tokens, uneven=model.pattern is not None,
     )  # fmt: skip
 
 
@@ -68,7 +68,9 @@ def _layers(build: Builder) -> tuple[Block, ...]:
 def _name(kind: tuple[Part, ...]) -> str:
     if len(kind) == 1:
         return f"{kind[0]} layer"
-    return f"{'mixture' if 'mixture' in kind else 'dense'} layer{' with window' if 'windowed attention' in kind else ''}"
+    return (
+        f"{'mixture' if 'mixture' in kind else 'dense'} layer{' with window' if 'windowed attention' in kind else ''}"
+    )
 
 
 def _decoder(build: Builder, keys: int) -> Ops:

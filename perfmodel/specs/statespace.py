@@ -47,15 +47,21 @@ def pattern_faults(model: Transformer) -> Iterator[Fault]:
         known = ", ".join(f"{letter} {part}" for letter, part in LETTERS.items())
         yield Fault("model.pattern", f"{' '.join(unknown)} means nothing; write {known}", pattern)
     if not pattern or model.layers % len(pattern):
-        message = f"{len(pattern)} letters do not go into {model.layers} layers; write one for each, or a part that repeats"
+        message = (
+            f"{len(pattern)} letters do not go into {model.layers} layers; write one for each, or a part that repeats"
+        )
         yield Fault("model.pattern", message, pattern)
     for letter, name in (("M", "state_space"), ("E", "experts")):
         given = getattr(model, name) is not None
         if given != (letter in pattern):
-            missing = f"{letter} needs model.{name}" if letter in pattern else f"has no {letter}; leave model.{name} out"
+            missing = (
+                f"{letter} needs model.{name}" if letter in pattern else f"has no {letter}; leave model.{name} out"
+            )
             yield Fault("model.pattern", missing, pattern)
     if model.experts and (model.experts.dense_first or model.experts.interval > 1):
-        yield Fault("model.experts", "the pattern says which layers have them; leave dense_first and interval out", None)
+        yield Fault(
+            "model.experts", "the pattern says which layers have them; leave dense_first and interval out", None
+        )
     if model.state_space and model.state_space.heads % model.state_space.groups:
         shape = model.state_space
         yield Fault("model.state_space.groups", f"{shape.groups} does not divide the {shape.heads} heads", shape.groups)

@@ -210,6 +210,8 @@ class Workload(SpecFile):
         if not isinstance(m, Transformer) or not m.vocabulary:
             yield Fault("training.adapters", "are for language models alone; leave them out", None)
             return
+        if any(True for _ in pattern_faults(m)):
+            return
         missing = set() if m.has("perceptron") else {"up", "down"}
         if m.latent or not (m.has("attention") or m.has("windowed attention")):
             missing.add("qkv")

@@ -90,18 +90,23 @@ def megatron(name: str) -> float:
     if m.experts:
         e = m.experts
         latent = e.latent or h
-        mixture = 4 * e.top_k * latent * e.ffn_hidden + 4 * h * e.shared_ffn_hidden + (4 * h * e.latent if e.latent else 0)
+        mixture = (
+            4 * e.top_k * latent * e.ffn_hidden + 4 * h * e.shared_ffn_hidden + (4 * h * e.latent if e.latent else 0)
+        )
     layers = count("M") * scan + count("*") * attention + count("-") * 4 * h * m.ffn + count("E") * mixture
     future = m.future_tokens * (attention + mixture)
     return float(3 * (layers + future + 2 * h * m.vocabulary * (1 + m.future_tokens)))
 
 
-@pytest.mark.parametrize("name", ["nemotron-h-8b", "nemotron-h-56b", "nemotron-3-super-120b-a12b", "nemotron-3-ultra-550b-a55b"])
+@pytest.mark.parametrize(
+    "name", ["nemotron-h-8b", "nemotron-h-56b", "nemotron-3-super-120b-a12b", "nemotron-3-ultra-550b-a55b"]
+)
 def test_counted_flops_are_those_of_megatron(name: str) -> None:
     graph = graph_of(name)
     m = find("workloads", name).model
     routers = (m.pattern.count("E") + m.future_tokens) * m.hidden * m.experts.count if m.experts else 0
     left_out = 6 * (routers + m.future_tokens * 2 * m.hidden**2)
+    assert graph.tokens is not None
     assert model_flops(graph, "causal") / graph.tokens == pytest.approx(megatron(name) + left_out, rel=1e-12)
 
 
@@ -122,7 +127,8 @@ def test_flops_of_a_token_are_those_of_megatron_bridges_tables(name: str, printe
 class TestScan:
     def test_products_are_those_of_its_chunks(self) -> None:
         """Chunk by chunk: pairs of a group, each head's states, and its output from states and pairs."""
-        s, flops = SCAN, 0.0
+        s: Any = SCAN
+        flops = 0.0
         for _ in range(int(s.batch)):
             for begin in range(0, int(s.sequence), int(s.chunk)):
                 tokens = min(s.chunk, s.sequence - begin)
@@ -158,7 +164,10 @@ class TestScan:
         graph = graph_of("nemotron-h-8b")
         scan, width = scan_of(graph), 128 * 64
         into, out = (
-            op for block in graph.body for op in block.ops if isinstance(op, Linear) and op.name.startswith("state space")
+            op
+            for block in graph.body
+            for op in block.ops
+            if isinstance(op, Linear) and op.name.startswith("state space")
         )
         assert into.outputs == scan.inputs == 2 * width + 2 * 8 * 128 + 128
         assert out.inputs == scan.outputs == width
@@ -175,7 +184,9 @@ class TestSharded:
         assert isinstance(part, Scan)
         assert (part.heads, part.groups, part.sequence) == (4, 1, 1000)
         assert 4 * part.parameters == SCAN.parameters
-        assert 4 * sum(k.flops for k in part.backward()) == pytest.approx(sum(k.flops for k in SCAN.backward()), rel=1e-12)
+        assert 4 * sum(k.flops for k in part.backward()) == pytest.approx(
+            sum(k.flops for k in SCAN.backward()), rel=1e-12
+        )
         assert 4 * part.saved == SCAN.saved
 
     def test_context_ranks_have_heads_of_all_tokens(self) -> None:
@@ -201,6 +212,29 @@ class TestSharded:
     def test_degrees_that_do_not_divide_are_refused(self, degrees: dict[str, Any], words: str) -> None:
         with pytest.raises(InputError, match=words):
             perfmodel.predict("nemotron-h-8b", "dgx-h100", devices=256, batch=256, **degrees)
+
+
+class TestPipeline:
+    def test_the_slowest_stage_sets_the_pace(self) -> None:
+        """Of four stages of two layers; the average one is faster."""
+        pattern = "MM*---M-"
+        made = perfmodel.predict(
+            "nemotron-h-8b", "dgx-h100", devices=4, pp=4, batch=16, microbatch=1,
+            sets={"workload.model.layers": 8, "workload.model.pattern": pattern},
+        )  # fmt: skip
+        letters = {"state space layer": "M", "attention layer": "*", "perceptron layer": "-"}
+        passes: list[Any] = [made.stage.body_forward, made.stage.body_backward]
+        time = dict.fromkeys("M*-", 0.0)
+        for one in (block for part in passes for block in part.parts):
+            time[letters[one.name]] += float(duration(one.part))
+        stages = [sum(time[letter] for letter in pattern[at : at + 2]) for at in range(0, 8, 2)]
+        body = sum(float(duration(part)) for part in passes)
+        assert body == pytest.approx(max(stages), rel=1e-12)
+        assert body > 1.1 * sum(stages) / 4
+
+    def test_one_stage_has_all_layers(self) -> None:
+        made = perfmodel.predict("nemotron-h-8b", "dgx-h100", devices=4, tp=4, batch=16, microbatch=1)
+        assert [float(block.repeat) for block in made.share.body] == [24, 24, 4]
 
 
 class TestTime:

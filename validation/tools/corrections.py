@@ -21,7 +21,9 @@ CORRECTIONS: dict[str, tuple[dict[str, str], str]] = {
     "kempnerforge-009": ({"microbatch": "4"}, f"7b_32gpu_fsdp.toml in {_CONFIGS}"),
     "kempnerforge-010": ({"microbatch": "4"}, f"13b_32gpu_tp4_pp2.toml in {_CONFIGS}"),
     "megatron-bridge-007": (
-        {"notes": "cuda graph transformer_engine ['attn', 'mamba', 'moe_router', 'moe_preprocess']; MoE dispatcher hybridep"},
+        {
+            "notes": "cuda graph transformer_engine ['attn', 'mamba', 'moe_router', 'moe_preprocess']; MoE dispatcher hybridep"
+        },
         _LIGHTNING,
     ),
     "kempnerforge-011": ({"microbatch": "1"}, f"70b_32gpu_tp4_pp4.toml in {_CONFIGS}"),

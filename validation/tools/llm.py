@@ -360,7 +360,9 @@ def _refuse(line: Line) -> None:
         raise Unusable(f"architecture {family or 'not stated'} is none that the model has")
     if kind == "lora" and not adapters(line.text("source")):
         raise Unusable("adapters whose width is not stated")
-    if line.text("usable") == "no" and (not (kind == "lora" or is_hybrid(line)) or line.text("check").startswith("inconsistent")):
+    if line.text("usable") == "no" and (
+        not (kind == "lora" or is_hybrid(line)) or line.text("check").startswith("inconsistent")
+    ):
         raise Unusable(_why_unusable(line))
     if line.notes(r"test case \S*distill"):
         raise Unusable("distils from a second model, whose shape is not stated")

@@ -27,7 +27,14 @@ def messages(op: Scan, group: Group, backward: bool) -> tuple[Message, ...]:
     """What comes into the scan, one tensor after another, and what leaves it; backward their gradients the other way."""
     token = op.tokens * op.element
     width, shared = token * op.outputs, token * op.groups * op.state
-    sizes = {"gates": width, "values": width, "writes": shared, "reads": shared, "steps": token * op.heads, "outputs": width}
+    sizes = {
+        "gates": width,
+        "values": width,
+        "writes": shared,
+        "reads": shared,
+        "steps": token * op.heads,
+        "outputs": width,
+    }
     what = "gradients of " if backward else ""
     return tuple(
         Message(f"context all-to-all of {what}{name}", "all-to-all", size, group) for name, size in sizes.items()
