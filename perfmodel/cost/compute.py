@@ -23,7 +23,12 @@ if TYPE_CHECKING:
     from perfmodel.units import Number
 
 SCAN_PACE = 9.0e9
-"""Bytes per second that one core of a GPU gets through in the kernels of mamba_ssm."""
+"""Bytes per second that one core of a GPU gets through in the Triton kernels of mamba_ssm.
+
+Fitted to 22 calibration rows of hybrids (megatron-bridge, dgxc-benchmarking) on H100, GB200, GB300 and B300: their median error is
+9 to 10 % from 8.6 to 9.3 GB/s and larger on either side. Checks: TileLang's chunk scan on H800 moves 10.3 GB/s with each core
+(tile-ai/tilelang, benchmark/mamba2/README.md: 1.278 ms for 8 x 8192 tokens).
+"""
 
 
 @dataclass(frozen=True)
