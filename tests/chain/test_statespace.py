@@ -11,6 +11,7 @@ import pytest
 
 import perfmodel
 from perfmodel.cost.compute import SCAN_PACE, Processor
+from perfmodel.cost.position import position
 from perfmodel.errors import InputError
 from perfmodel.graph import expand
 from perfmodel.graph.flops import active_parameters, model_flops
@@ -253,6 +254,8 @@ class TestTime:
         prediction = perfmodel.predict(
             "nemotron-3-nano-30b-a3b", "gb200-nvl72", devices=8, ep=8, microbatch=2, batch=64, strategy="nemo"
         )
+        bounds = {position(t).bound for t, *_ in prediction.terms if t.kind == "state space"}  # type: ignore[union-attr]
+        assert bounds <= {"cores", "launch"}
         total, exposed = prediction.kinds["state space"]
         assert 0 < exposed == total < prediction.step_time
         assert sum(prediction.losses.values()) == pytest.approx(prediction.step_time, rel=1e-9)
