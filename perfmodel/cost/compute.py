@@ -189,12 +189,14 @@ class Processor:
         )  # fmt: skip
 
     def _chunked(self, name: str, kernel: Chunked, kind: str) -> Term:
-        """Devices other than GPUs are taken to keep memory busy."""
+        """Cores of other processors than GPUs are taken to keep up with their memory."""
+        if self.device.kind != "gpu":
+            return self._fused(name, Fused(kernel.name, kernel.flops, kernel.traffic), kind)
         return term(
             name, chunked, kind=kind, work=kernel.flops, traffic=kernel.traffic,
             compute_rate=self.device.compute.peak[self.wide],
             fraction=self.device.efficiency.products(self.wide).matmul.fraction, cores=self.device.compute.cores,
-            pace=SCAN_PACE if self.device.kind == "gpu" else np.inf, **self._memory_at(None),
+            pace=SCAN_PACE, **self._memory_at(None),
         )  # fmt: skip
 
     def _stream(self, name: str, kernel: Stream, kind: str) -> Term:

@@ -250,6 +250,13 @@ class TestTime:
         launch = device.efficiency.launch.time
         assert fast == slower == pytest.approx(launch + kernel.traffic / (device.compute.cores * SCAN_PACE), rel=1e-12)
 
+    def test_other_processors_keep_up_with_their_memory(self) -> None:
+        device = find("hardware", "tpu-v5p-pod").device
+        kernel = next(k for k in replace(SCAN, batch=64).forward() if k.name == "scan states")
+        moved = kernel.traffic / (device.memory.bandwidth * device.efficiency.streaming.fraction)
+        found = float(duration(Processor(device, "bf16").time(kernel)))
+        assert found == pytest.approx(device.efficiency.launch.time + moved, rel=1e-12)
+
     def test_a_step_adds_up(self) -> None:
         prediction = perfmodel.predict(
             "nemotron-3-nano-30b-a3b", "gb200-nvl72", devices=8, ep=8, microbatch=2, batch=64, strategy="nemo"
