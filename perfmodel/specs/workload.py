@@ -45,7 +45,7 @@ class Patches(Spec):
 
 
 class Transformer(Group):
-    """Blocks of attention and multilayer perceptron: GPT, Llama, BERT, T5, ViT."""
+    """Blocks of attention and multilayer perceptron (GPT, Llama, BERT, T5, ViT), or layers by a pattern (Mamba-2, Nemotron-H)."""
 
     family: Literal["transformer"]
     layers: Layers

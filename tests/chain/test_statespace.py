@@ -16,7 +16,8 @@ from perfmodel.errors import InputError
 from perfmodel.graph import expand
 from perfmodel.graph.flops import active_parameters, model_flops
 from perfmodel.graph.kernels import Chunked
-from perfmodel.graph.ops import Linear, Scan, is_frozen
+from perfmodel.graph.ops import Experts, Linear, Scan, is_frozen
+from perfmodel.graph.recomputation import dropped
 from perfmodel.library import find
 from perfmodel.parallel import Group, context, tensor
 from perfmodel.timeline import duration
@@ -266,6 +267,15 @@ class TestTime:
         total, exposed = prediction.kinds["state space"]
         assert 0 < exposed == total < prediction.step_time
         assert sum(prediction.losses.values()) == pytest.approx(prediction.step_time, rel=1e-9)
+
+    def test_experts_with_squared_relu_keep_what_goes_into_products_and_activation(self) -> None:
+        experts = next(
+            op for b in graph_of("nemotron-3-super-120b-a12b").body for op in b.ops if isinstance(op, Experts)
+        )
+        assert experts.saved == 22 * 8192 * (1024 + 2688 + 2688) * 2
+        again, kept = replace(experts, squared=False), 22 * 8192 * 2688 * 2
+        assert again.saved - experts.saved == kept
+        assert [dropped(one, frozenset({"activations"})) for one in (experts, again)] == [kept, 2 * kept]
 
     def test_tokens_of_a_latent_mixture_travel_narrow(self) -> None:
         def sent(**changes: Any) -> float:
