@@ -19,7 +19,8 @@ def mixture(build: Builder, shape: Shape) -> tuple[Op, ...]:
     experts = Experts(
         "experts", build.tokens * shape.top_k, shape.latent or m.hidden, shape.ffn_hidden, shape.count, build.element,
         gated=m.activation == "swiglu", operand=build.operand, top_k=shape.top_k, bias=m.bias, casts=True,
-        squared=m.activation == "relu", imbalance=shape.mean_imbalance, capacity=shape.capacity, groups=shape.groups or 1, top_groups=shape.top_groups or 1,
+        squared=m.activation == "relu", imbalance=shape.mean_imbalance, capacity=shape.capacity,
+        groups=shape.groups or 1, top_groups=shape.top_groups or 1,
     )  # fmt: skip
     return (
         build.norm("mlp norm"),
