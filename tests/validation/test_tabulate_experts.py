@@ -152,4 +152,4 @@ class TestHybrids:
         assert (found.workload, found.strategy, found.overrides) == ("nemotron-h-56b", "nemo", {})
 
     def test_one_that_nobody_has_described_is_left_out(self) -> None:
-        assert reason(**HYBRID | {"model": "Nemotron_9"}) == "hybrid whose shape is not stated"
+        assert reason(**HYBRID | {"model": "Nemotron_9"}) == "architecture hybrid, whose shape is not stated"

@@ -355,7 +355,7 @@ def _refuse(line: Line) -> None:
     if is_mixture(line) and family not in GENERIC and not mixture_workload(line)[0]:
         raise Unusable("mixture of experts whose shape is not stated in full")
     if is_hybrid(line) and not mixture_workload(line)[0]:
-        raise Unusable("hybrid whose shape is not stated")
+        raise Unusable("architecture hybrid, whose shape is not stated")
     if not is_mixture(line) and not is_hybrid(line) and family not in GENERIC:
         raise Unusable(f"architecture {family or 'not stated'} is none that the model has")
     if kind == "lora" and not adapters(line.text("source")):
