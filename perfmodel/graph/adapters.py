@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from perfmodel.graph.experts import Experts
-from perfmodel.graph.ops import Elementwise, Embedding, Linear, Norm
+from perfmodel.graph.ops import Elementwise, Embedding, Linear, Norm, Scan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,7 +54,7 @@ def _plain(ops: tuple[Op, ...], adapters: Adapters) -> Iterator[Op]:
 
 
 def _beside(op: Op, adapters: Adapters) -> Iterator[Op]:
-    if isinstance(op, Linear | Norm | Embedding | Experts):
+    if isinstance(op, Linear | Norm | Embedding | Experts | Scan):
         yield replace(op, frozen=True)
     else:
         yield op

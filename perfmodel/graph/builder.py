@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 from perfmodel.graph.latent import latent_projections
 from perfmodel.graph.mixture import mixture
 from perfmodel.graph.ops import Attention, Elementwise, Embedding, Linear, Loss, Norm, Op
+from perfmodel.graph.statespace import state_space
 from perfmodel.specs.common import ELEMENT_BYTES
 
 if TYPE_CHECKING:
     from perfmodel.graph.split import Split
+    from perfmodel.specs.statespace import Part
     from perfmodel.specs.strategy import Grain
     from perfmodel.specs.workload import Transformer
     from perfmodel.units import Bytes, Count
@@ -194,11 +196,20 @@ class Builder:
             self.linear(f"{name} down", width, m.hidden, "row"),
         )
 
-    def layer(self, *, mixed: bool, windowed: bool) -> Ops:
-        """One layer: attention, then a multilayer perceptron or a mixture of experts."""
+    def layer(self, parts: tuple[Part, ...]) -> Ops:
+        """One layer: attention, then a multilayer perceptron or a mixture of experts; or one part of a hybrid model."""
+        return tuple(op for part in parts for op in self.part(part))
+
+    def part(self, part: Part) -> Ops:
+        """What stands between a norm and a residual, with both."""
         m = self.model
-        attention = self.attention(causal=m.causal, window=m.window if windowed else None)
-        return (*attention, *(mixture(self, m.experts) if mixed and m.experts else self.mlp()))
+        if part == "mixture" and m.experts:
+            return mixture(self, m.experts)
+        if part == "state space" and m.state_space:
+            return state_space(self, m.state_space)
+        if part == "perceptron":
+            return self.mlp()
+        return self.attention(causal=m.causal, window=m.window if part == "windowed attention" else None)
 
     def bias(self, name: str, width: int) -> Ops:
         """The sum with a bias that goes into an activation, where no kernel does both; its gradient belongs to the product."""
@@ -265,12 +276,11 @@ class Builder:
         Each joins what came before with the embedding of the next token, and shares embedding and output layer.
         """
         m = self.model
-        last = m.layers - 1
         module = (
             self.norm("future norm"),
             self.norm("future embedding norm"),
             self.linear("future projection", 2 * m.hidden, m.hidden, "column", bias=False),
-            *self.layer(mixed=m.is_mixture(last), windowed=m.is_windowed(last)),
+            *self.layer(m.future),
             self.norm("future final norm"),
             *(replace(op, shared=True) if isinstance(op, Linear) else op for op in self.output(bias=False)),
         )

@@ -54,6 +54,8 @@ class Experts:
     """Slots of an expert over its mean share; None computes what comes."""
     frozen: bool = False
     """The weights are not trained."""
+    squared: bool = False
+    """The activation is a squared ReLU, which weights tokens in its own kernel though it has no gate."""
 
     @property
     def parameters(self) -> Count:
@@ -72,10 +74,16 @@ class Experts:
         """Inputs of the products, where their weights are trained, and of the activation and the weighting of tokens.
 
         A gated activation, which has two inputs, weights tokens in the same kernel (Megatron-Core, transformer/moe/experts.py,
-        `bias_act_func`); others do so by a product of their own, whose input is kept as well.
+        `bias_act_func`), and so does a squared ReLU (core/fusions/fused_weighted_squared_relu.py); others do so by a product of
+        their own, whose input is kept as well.
         """
         inputs = 0 if self.frozen else self.hidden + self.inner
-        return self._computed * (inputs + 2 * self.inner) * self.element
+        return self._computed * (inputs + (1 + self.gated + self.weighted_apart) * self.inner) * self.element
+
+    @property
+    def weighted_apart(self) -> bool:
+        """A product of its own multiplies what the activation gives with the router's scores."""
+        return not (self.gated or self.squared)
 
     def launches(self, *, backward: bool) -> Count:
         """Kernels beyond those below, where each expert has products of its own: gradients are two of each forward one."""

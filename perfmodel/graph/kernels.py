@@ -111,6 +111,15 @@ class Fused:
 
 
 @dataclass(frozen=True, slots=True)
+class Chunked:
+    """A kernel of a chunked scan: products of small chunks with decays between them, which each core makes one by one."""
+
+    name: str
+    flops: Flop
+    traffic: Bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Stream:
     """A kernel that only moves bytes."""
 
@@ -152,4 +161,4 @@ class Repeated:
         return self.times * self.kernel.traffic
 
 
-Kernel = Gemm | Convolution | FlashAttention | Fused | Stream | Repeated
+Kernel = Gemm | Convolution | FlashAttention | Fused | Chunked | Stream | Repeated

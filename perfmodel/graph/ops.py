@@ -14,6 +14,7 @@ from perfmodel.graph.attention import Attention
 from perfmodel.graph.experts import Experts
 from perfmodel.graph.kernels import SPLITS, Gemm, Pace, Stream
 from perfmodel.graph.layers import Conv2d, Lstm, Opaque
+from perfmodel.graph.statespace import Scan
 from perfmodel.units import Bytes, Count
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ __all__ = [
     "Norm",
     "Op",
     "Opaque",
+    "Scan",
     "is_frozen",
 ]
 
@@ -304,9 +306,9 @@ class Loss:
         return (Stream(f"{self.name} backward", self.rows * self.vocabulary * (8 + 4 + self.element)),)
 
 
-Op = Linear | Attention | Norm | Elementwise | Embedding | Experts | Loss | Conv2d | Lstm | Opaque
+Op = Linear | Attention | Norm | Elementwise | Embedding | Experts | Loss | Conv2d | Lstm | Opaque | Scan
 
 
 def is_frozen(op: Op) -> bool:
     """Whether its weights are not trained."""
-    return isinstance(op, Linear | Norm | Embedding | Experts) and op.frozen
+    return isinstance(op, Linear | Norm | Embedding | Experts | Scan) and op.frozen

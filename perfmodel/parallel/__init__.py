@@ -85,6 +85,8 @@ class Share:
     boundary: Bytes
     """Activations that this device hands to the next block."""
     tied: Count
+    uneven: bool = False
+    """Blocks of the body take unequal times, so that which of them a stage has matters."""
 
     @property
     def layers(self) -> Count:
@@ -137,4 +139,5 @@ def divide(graph: Graph, layout: Layout, strategy: Strategy) -> Share:
         blocks(graph.epilogue, 1),
         graph.boundary / layout.cp / sequence,
         graph.tied / layout.tp,
+        graph.uneven,
     )

@@ -17,6 +17,7 @@ from perfmodel.parallel.cut import cut_faults
 from perfmodel.parallel.expert_rules import expert_rules
 from perfmodel.parallel.near import divisors, multiples
 from perfmodel.parallel.offload_rules import offload_faults
+from perfmodel.parallel.scan_rules import scan_rules
 from perfmodel.parallel.schedule_rules import schedule_faults
 from perfmodel.specs.workload import Transformer, sequence_of
 
@@ -180,6 +181,8 @@ class Rules:
             lambda: f"{s.cp} does not divide a sequence of {sequence} tokens; nearest that do: {divisors(s.cp, sequence)}",
         )  # fmt: skip
         yield from self._context_rules(model, sequence)
+        if model.state_space:
+            yield from (self._rule(*fault) for fault in scan_rules(s, model.state_space))
         yield self._rule(
             "sequence_parallel", ~uneven & s.sequence_parallel & ((sequence // s.cp) % s.tp != 0),
             lambda: f"tp {s.tp} does not divide {sequence // s.cp} tokens of a sequence",

@@ -74,7 +74,9 @@ class Pricing:
 
     def _passes(self, strategy: Strategy) -> Distinct:
         """Rows with distinct factorisation, microbatch and layers of the ends, by the first of them, and the place of every row."""
-        columns = {name: column for name, column in self.space.base.items() if name != "vpp"}
+        # chunks do not change a pass, unless which layers a stage has does
+        uneven = getattr(self.workload.model, "pattern", None) is not None
+        columns = {name: column for name, column in self.space.base.items() if name != "vpp" or uneven}
         _, core = np.unique(np.stack(list(columns.values())), axis=1, return_inverse=True)
         digits = [core.reshape(-1)[self.space.factors], self.space.own["microbatch"]]
         if strategy.stage_layers != "equal":

@@ -167,7 +167,7 @@ def are_alike(model: object) -> bool:
     """Whether all layers of a model are; else which ones a chunk has decides what a stage holds."""
     if not isinstance(model, Transformer):
         return True
-    return len({(model.is_mixture(layer), model.is_windowed(layer)) for layer in range(int(model.layers))}) <= 1
+    return len(model.kinds) <= 1
 
 
 def strategy_of(strategy: Strategy, choice: Choice, degrees: dict[str, int], shard_group: int | None) -> Strategy:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from perfmodel.graph.ops import Attention, Elementwise, Embedding, Experts, Linear, Loss, Norm, Op
-from perfmodel.parallel.context import all_gather, ring, ulysses
+from perfmodel.graph.ops import Attention, Elementwise, Embedding, Experts, Linear, Loss, Norm, Op, Scan
+from perfmodel.parallel.context import all_gather, ring, scan, ulysses
 from perfmodel.parallel.context.ulysses_ring import UlyssesRing
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def form_of(strategy: Strategy) -> Form:
 
 
 def shard(op: Op, form: Form, *, ranks: Count) -> Op:
-    """What one of ``ranks`` does of ``op``: all but attention works token by token."""
+    """What one of ``ranks`` does of ``op``: all but attention and state spaces works token by token."""
     match op:
         case Linear() | Norm() | Embedding() | Loss():
             return replace(op, rows=op.rows / ranks)
@@ -56,10 +56,18 @@ def shard(op: Op, form: Form, *, ranks: Count) -> Op:
             return replace(op, tokens=op.tokens / ranks, sequence=op.sequence / ranks)
         case Attention():
             return form.shard(op, ranks)
+        case Scan():
+            return scan.shard(op, ranks)
         case _:
             return op
 
 
 def messages(op: Op, form: Form, group: Group, *, backward: bool) -> tuple[Message, ...]:
     """What one rank's part of an operation exchanges."""
-    return form.messages(op, group, backward) if isinstance(op, Attention) else ()
+    match op:
+        case Attention():
+            return form.messages(op, group, backward)
+        case Scan():
+            return scan.messages(op, group, backward)
+        case _:
+            return ()
