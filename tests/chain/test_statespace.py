@@ -192,10 +192,10 @@ class TestSharded:
         assert 4 * part.saved == SCAN.saved
 
     def test_context_ranks_have_heads_of_all_tokens(self) -> None:
-        part = context.shard(SCAN, "ring", ranks=8)
+        part = context.shard(SCAN, context.FORMS["ring"], ranks=8)
         assert isinstance(part, Scan)
         assert (part.heads, part.groups, part.sequence) == (2, 1, 1000)
-        sent = context.messages(part, "ring", Group(8, 1), backward=False)
+        sent = context.messages(part, context.FORMS["ring"], Group(8, 1), backward=False)
         assert {message.collective for message in sent} == {"all-to-all"}
         # of 1/8 of the tokens all heads, and the groups twice
         width, shared, tokens = 16 * 64, 2 * 4 * 128, 2000 / 8
