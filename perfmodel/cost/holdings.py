@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfmodel.formulas.memory import logits_memory
-from perfmodel.graph.gradients import gathered_for, inside
+from perfmodel.graph.gradients import activated_gate, gathered_for, inside
 from perfmodel.graph.ops import Attention, Loss
 from perfmodel.graph.recomputation import dropped
 from perfmodel.specs.common import ELEMENT_BYTES
@@ -17,6 +17,7 @@ from perfmodel.specs.common import ELEMENT_BYTES
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from perfmodel.graph.ops import Op
     from perfmodel.parallel import Layout, LocalBlock, Share
     from perfmodel.specs import Strategy
     from perfmodel.units import Bytes, Count
@@ -220,9 +221,16 @@ def _body_activations(body: Iterable[LocalBlock], boundary: Bytes, strategy: Str
             less = _recomputable(block, strategy)
             kept = kept + block.repeat * (block.saved - less)
             again = np.maximum(again, less)
-            if strategy.allocates.gathered_inputs == "kept":
-                kept = kept + block.repeat * sum(gathered_for(local.op) for local in block.ops)
+            kept = kept + block.repeat * sum(_beside(local.op, strategy) for local in block.ops)
     return kept, again
+
+
+def _beside(op: Op, strategy: Strategy) -> Bytes:
+    """What software keeps of an operation that others need not keep."""
+    habits = strategy.allocates
+    gathered = gathered_for(op) if habits.gathered_inputs == "kept" else 0.0
+    apart = habits.gate == "apart" and strategy.modules.isdisjoint({"activations", "mlp"})
+    return gathered + (activated_gate(op) if apart else 0.0)
 
 
 def _recomputable(block: LocalBlock, strategy: Strategy) -> Bytes:

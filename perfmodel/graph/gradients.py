@@ -18,6 +18,15 @@ def gathered_for(op: Op) -> Bytes:
     return op.rows * op.inputs * op.element * (1 - 1 / op.saved_over)
 
 
+def activated_gate(op: Op) -> Bytes:
+    """The activated half of a gated activation, where the product with the other half is a kernel of its own."""
+    match op:
+        case Elementwise(split="tensor", kept=2):
+            return op.elements * op.element
+        case _:
+            return 0.0
+
+
 def inside(op: Op) -> Bytes:
     """Gradients of what goes in and comes out of an operation, and what is gathered for it.
 
