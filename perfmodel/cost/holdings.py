@@ -57,6 +57,8 @@ class Holdings:
     """Of what the body keeps, what goes to the host."""
     staged: Bytes = 0.0
     """Of it, what is on its way."""
+    spared: Bytes = 0.0
+    """What weights take less than in the precision that computes."""
     trained: Holdings | None = None
     """Of them, what has gradients, where weights are frozen; None is all."""
 
@@ -102,6 +104,7 @@ def holdings(share: Share, layout: Layout, strategy: Strategy, stage: Count) -> 
         kept=kept, recomputed=again,
         backward=share.boundary + _most(share.body, lambda b: _largest(inside(o.op) for o in b.ops)),
         entering=np.where(first, prologue, 0), head=np.where(last, epilogue, 0), copies=copies,
+        spared=sum(b.repeat * b.spared for b in on.body) + 0.0 * parameters,
         leaving=leaving, staged=np.minimum(leaving, IN_TRANSIT * leaving / np.maximum(on.layers, 1)),
         trained=None if share.trained is share else holdings(share.trained, layout, strategy, stage),
     )  # fmt: skip

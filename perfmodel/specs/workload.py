@@ -178,6 +178,8 @@ class Workload(SpecFile):
         mixed = all(m.is_mixture(layer) for layer in range(m.layers))
         missing = ({"qkv"} if m.latent else set()) | ({"up", "down"} if mixed else set())
         yield from adapters.faults_beside(frozenset(missing), "training.adapters")
+        if m.experts and adapters.stored is not None:
+            yield Fault("training.adapters.base", "experts are kept whole alone; take base whole", adapters.base)
 
     def _transformer_faults(self, model: Transformer) -> Iterator[Fault]:
         if model.head_dim is None and model.latent is None and model.hidden % model.heads:
