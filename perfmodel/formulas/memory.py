@@ -111,8 +111,8 @@ def block_quantised(*, number: Bytes, scale: Bytes, block: Count, outer: Bytes, 
         blocks: B_2, scales of one such.
 
     References:
-        Dettmers, Pagnoni, Holtzman, Zettlemoyer, QLoRA, 2023 (arXiv:2305.14314), section 3: of 64 weights a scale in fp32,
-        or in 8 bits with one in fp32 for 256 of them, 0.127 bits for each parameter in the place of 0.5.
+        bitsandbytes, functional.py, quantize_4bit: 64 weights share a scale in fp32, or one in 8 bits, of which 256 share one in
+        fp32 (`compress_statistics`). The method is QLoRA's (Dettmers et al., 2023, arXiv:2305.14314); the sum is derived.
 
     >>> block_quantised(number=0.5, scale=4, block=64, outer=0, blocks=1) * 8
     4.5
