@@ -11,6 +11,7 @@ import perfmodel
 from perfmodel.graph import expand
 from perfmodel.graph.kernels import Gemm
 from perfmodel.library import find
+from perfmodel.prediction import predict
 
 if TYPE_CHECKING:
     from perfmodel.prediction import Prediction
@@ -164,3 +165,12 @@ class TestFewBits:
     def test_where_weights_are_whole_alone(self, model: str, options: dict[str, Any], message: str) -> None:
         with pytest.raises(perfmodel.InputError, match=message):
             tuned(base="nf4", model=model, **options)
+
+    def test_plans_price_what_predict_says_and_leave_shards_out(self) -> None:
+        sets = {"workload.training.adapters.rank": RANK, "workload.training.adapters.base": "nf4-double"}
+        plan = perfmodel.plan("llama-3.1-8b", "dgx-h100", devices=8, batch=32, sets=sets)
+        assert {row.strategy.sharding.parameters for row in plan.rows} == {"N"}
+        for row in plan.rows[:4]:
+            alone = predict(row.question.workload, row.question.hardware, row.strategy)
+            assert row.step_time == pytest.approx(alone.step_time, rel=1e-12, abs=0)
+            assert row.memory == pytest.approx(alone.memory_peak, rel=1e-12, abs=0)
