@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfmodel.formulas.memory import logits_memory
-from perfmodel.graph.gradients import gathered_for, inside
+from perfmodel.graph.gradients import activated_gate, gathered_for, inside
 from perfmodel.graph.ops import Attention, Loss
 from perfmodel.graph.recomputation import dropped
 from perfmodel.specs.common import ELEMENT_BYTES
@@ -17,6 +17,7 @@ from perfmodel.specs.common import ELEMENT_BYTES
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from perfmodel.graph.ops import Op
     from perfmodel.parallel import Layout, LocalBlock, Share
     from perfmodel.specs import Strategy
     from perfmodel.units import Bytes, Count
@@ -56,6 +57,8 @@ class Holdings:
     """Of what the body keeps, what goes to the host."""
     staged: Bytes = 0.0
     """Of it, what is on its way."""
+    spared: Bytes = 0.0
+    """What weights take less than in the precision that computes."""
     trained: Holdings | None = None
     """Of them, what has gradients, where weights are frozen; None is all."""
 
@@ -101,6 +104,7 @@ def holdings(share: Share, layout: Layout, strategy: Strategy, stage: Count) -> 
         kept=kept, recomputed=again,
         backward=share.boundary + _most(share.body, lambda b: _largest(inside(o.op) for o in b.ops)),
         entering=np.where(first, prologue, 0), head=np.where(last, epilogue, 0), copies=copies,
+        spared=sum(b.repeat * b.spared for b in on.body) + 0.0 * parameters,
         leaving=leaving, staged=np.minimum(leaving, IN_TRANSIT * leaving / np.maximum(on.layers, 1)),
         trained=None if share.trained is share else holdings(share.trained, layout, strategy, stage),
     )  # fmt: skip
@@ -220,9 +224,16 @@ def _body_activations(body: Iterable[LocalBlock], boundary: Bytes, strategy: Str
             less = _recomputable(block, strategy)
             kept = kept + block.repeat * (block.saved - less)
             again = np.maximum(again, less)
-            if strategy.allocates.gathered_inputs == "kept":
-                kept = kept + block.repeat * sum(gathered_for(local.op) for local in block.ops)
+            kept = kept + block.repeat * sum(_beside(local.op, strategy) for local in block.ops)
     return kept, again
+
+
+def _beside(op: Op, strategy: Strategy) -> Bytes:
+    """What software keeps of an operation that others need not keep."""
+    habits = strategy.allocates
+    gathered = gathered_for(op) if habits.gathered_inputs == "kept" else 0.0
+    apart = habits.gate == "apart" and strategy.modules.isdisjoint({"activations", "mlp"})
+    return gathered + (activated_gate(op) if apart else 0.0)
 
 
 def _recomputable(block: LocalBlock, strategy: Strategy) -> Bytes:

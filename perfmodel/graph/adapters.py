@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from perfmodel.graph.ops import Op
     from perfmodel.graph.split import Split
     from perfmodel.specs.adapters import Adapters
+    from perfmodel.units import Bytes
+
+LAYERED = frozenset({"column", "row", "sequence"})
+"""Splits of the products of layers."""
 
 
 def adapted(blocks: tuple[Block, ...], adapters: Adapters | None) -> tuple[Block, ...]:
@@ -23,14 +27,16 @@ def adapted(blocks: tuple[Block, ...], adapters: Adapters | None) -> tuple[Block
     .. math:: y = W x + B A x, \quad A \in R^{r \times k}, B \in R^{d \times r}
 
     A frozen weight has no gradient and no optimiser states, and its product keeps no input; gradients still pass through it to
-    the layers below (the first layer too, although nothing below it is trained).
+    the layers below (the first layer too, although nothing below it is trained). One of a layer that is kept in fewer bits is
+    written out before each product, forward and backward.
 
     Args:
         blocks: of a model that is trained as a whole.
         adapters: their width and products; None leaves the blocks as they are.
 
     References:
-        Hu et al., LoRA - low-rank adaptation of large language models, 2021, section 4.1, https://arxiv.org/abs/2106.09685.
+        Hu et al., LoRA - low-rank adaptation of large language models, 2021, section 4.1, https://arxiv.org/abs/2106.09685;
+        Dettmers et al., QLoRA, 2023, equation 5, https://arxiv.org/abs/2305.14314.
         How tensor parallelism splits the pair is derived: that beside a product split by columns computes where the sequence is
         split, and only its narrow middle travels.
     """
@@ -40,6 +46,16 @@ def adapted(blocks: tuple[Block, ...], adapters: Adapters | None) -> tuple[Block
         replace(block, ops=tuple(part for op in _plain(block.ops, adapters) for part in _beside(op, adapters)))
         for block in blocks
     )
+
+
+def written_out(op: Linear) -> Bytes:
+    """The weights of a product as they compute, where they are not kept so."""
+    return 0.0 if op.stored is None else op.inputs * op.outputs * op.element
+
+
+def spared(op: Linear) -> Bytes:
+    """What the weights of a product take less than in the precision that computes."""
+    return 0.0 if op.stored is None else op.inputs * op.outputs * (op.element - op.stored)
 
 
 def _plain(ops: tuple[Op, ...], adapters: Adapters) -> Iterator[Op]:
@@ -54,7 +70,9 @@ def _plain(ops: tuple[Op, ...], adapters: Adapters) -> Iterator[Op]:
 
 
 def _beside(op: Op, adapters: Adapters) -> Iterator[Op]:
-    if isinstance(op, Linear | Norm | Embedding | Experts | Scan):
+    if isinstance(op, Linear) and op.split in LAYERED and op.name != "logits":
+        yield replace(op, frozen=True, stored=adapters.stored)
+    elif isinstance(op, Linear | Norm | Embedding | Experts | Scan):
         yield replace(op, frozen=True)
     else:
         yield op

@@ -135,7 +135,7 @@ class Builder:
             self.norm(f"{prefix} norm", casts=not (keys or m.latent)),
             *(latent_projections(self, m.latent) if m.latent else self.projections(prefix, keys)),
             core,
-            self.linear(f"{prefix} output", m.heads * values, m.hidden, "row"),
+            self.linear(f"{prefix} output", m.heads * values, m.hidden, "row", input_kept=self.fused),
             *self.residual(f"{prefix} residual"),
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from perfmodel.graph.adapters import written_out
 from perfmodel.graph.ops import Attention, Elementwise, Experts, Linear, Scan
 
 if TYPE_CHECKING:
@@ -18,15 +19,24 @@ def gathered_for(op: Op) -> Bytes:
     return op.rows * op.inputs * op.element * (1 - 1 / op.saved_over)
 
 
+def activated_gate(op: Op) -> Bytes:
+    """The activated half of a gated activation, where the product with the other half is a kernel of its own."""
+    match op:
+        case Elementwise(split="tensor", kept=2):
+            return op.elements * op.element
+        case _:
+            return 0.0
+
+
 def inside(op: Op) -> Bytes:
-    """Gradients of what goes in and comes out of an operation, and what is gathered for it.
+    """Gradients of what goes in and comes out of an operation, what is gathered for it, and its weights where they are written out.
 
     Fused attention adds up the gradients of its queries in fp32 (FlashAttention-2, flash_api.cpp: `dq_accum`); unfused, two
     of scores, softmax and dropout exist at once. An operation that streams leaves out what it can compute in place (derived).
     """
     match op:
         case Linear():
-            return op.rows * (op.inputs + op.outputs) * op.element + gathered_for(op)
+            return op.rows * (op.inputs + op.outputs) * op.element + gathered_for(op) + written_out(op)
         case Elementwise(kept=kept) if kept:
             return op.elements * op.element * (1 + kept)
         case Attention(fused=True):

@@ -64,6 +64,8 @@ class Linear:
     """The norm before it casts its input on the way."""
     frozen: bool = False
     """The weights are not trained."""
+    stored: Bytes | None = None
+    """Bytes of a frozen weight that is kept in fewer bits than it computes with, and written out for each product."""
 
     @property
     def travelling(self) -> Bytes:
@@ -82,15 +84,15 @@ class Linear:
 
     def forward(self) -> Kernels:
         """One product; the bias rides along."""
-        product = self._gemm(self.name, self.rows, self.outputs, self.inputs)
-        return (*self._cast("cast", self.inputs, "column", normed=self.normed, turned=not self.frozen), product)
+        cast = self._cast("cast", self.inputs, "column", normed=self.normed, turned=not self.frozen)
+        return (*cast, *self._write_out(), self._gemm(self.name, self.rows, self.outputs, self.inputs))
 
     def backward(self) -> Kernels:
         """Gradients of the input and, where they are trained, of the weights."""
         gradient = self._gemm(f"{self.name} input gradient", self.rows, self.inputs, self.outputs, of_input=True)
         cast = self._cast("cast backward", self.outputs, "row")
         if self.frozen:
-            return (*cast, gradient)
+            return (*cast, *self._write_out(), gradient)
         weight = self._gemm(
             f"{self.name} weight gradient", self.inputs, self.outputs, self.rows, SPLITS, of_weight=True
         )
@@ -105,6 +107,13 @@ class Linear:
             name, rows, columns, depth, self.element,
             operand=self.operand, splits=splits, is_weight_gradient=of_weight, is_input_gradient=of_input,
         )  # fmt: skip
+
+    def _write_out(self) -> Kernels:
+        """Read the weights as they are kept, write them as they compute."""
+        if self.stored is None:
+            return ()
+        traffic = self.inputs * self.outputs * (self.stored + self.element)
+        return (Stream(f"{self.name} weights written out", traffic),)
 
     def _cast(self, name: str, width: Count, gathered: Split, *, normed: bool = False, turned: bool = True) -> Kernels:
         """Read a tensor, write it narrow by rows and by columns: products want it both ways.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from perfmodel.graph.adapters import spared
 from perfmodel.graph.ops import Experts, Linear, is_frozen
 from perfmodel.parallel import context, expert, tensor
 from perfmodel.parallel.layout import Group, Layout, arrange
@@ -43,6 +44,11 @@ class LocalBlock:
     def parameters(self) -> Count:
         """That this device holds of one repetition."""
         return sum(local.op.parameters for local in self.ops)
+
+    @property
+    def spared(self) -> Bytes:
+        """What the weights of one repetition take less than in the precision that computes."""
+        return sum(spared(local.op) for local in self.ops if isinstance(local.op, Linear))
 
     @property
     def expert_parameters(self) -> Count:

@@ -19,6 +19,7 @@ from perfmodel.parallel.near import divisors, multiples
 from perfmodel.parallel.offload_rules import offload_faults
 from perfmodel.parallel.scan_rules import scan_rules
 from perfmodel.parallel.schedule_rules import schedule_faults
+from perfmodel.specs.sharding import sharding_of
 from perfmodel.specs.workload import Transformer, sequence_of
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ class Rules:
         else:
             yield from self._other_rules()
         yield from self._precision_rules()
+        yield from self._base_rules()
         yield from self._server_rules()
         yield from (self._rule(*fault) for fault in offload_faults(self.strategy, self.hardware))
 
@@ -234,6 +236,20 @@ class Rules:
         yield self._of_workload(
             "precision", precision not in peaks, precision,
             lambda: f"{self.hardware.device.name} has no peak for {precision}; it has {', '.join(peaks)}",
+        )  # fmt: skip
+
+    def _base_rules(self) -> Iterator[Rule]:
+        """Frozen weights in few bits are kept whole by each rank: no shards of them are gathered."""
+        adapters, s = self.workload.training.adapters, self.strategy
+        if adapters is None or adapters.stored is None:
+            return
+        yield self._rule(
+            "zero", np.asarray(sharding_of(s.zero).parameters != "N"),
+            lambda: f"shards of weights in {adapters.base} are not modelled; take zero 0, 1 or 2, or base whole",
+        )  # fmt: skip
+        yield self._rule(
+            "offload", np.asarray(s.keeps_off.parameters != "none"),
+            lambda: f"weights in {adapters.base} stay on the device; offload states or activations, or take base whole",
         )  # fmt: skip
 
     def _server_rules(self) -> Iterator[Rule]:

@@ -56,8 +56,10 @@ class Refusals:
         return {name: column[keeps] for name, column in base.items()}
 
     def mask(self, columns: dict[str, Column], choice: Choice) -> Mask:
-        """Rows that keep all rules; the stage of ZeRO matters to some schedules alone."""
-        zero = choice.zero if choice.schedule in UNSHARDED else 0
+        """Rows that keep all rules; the stage of ZeRO matters to some schedules, and to frozen weights in few bits, alone."""
+        adapters = self.workload.training.adapters
+        narrow = adapters is not None and adapters.stored is not None
+        zero = choice.zero if narrow or choice.schedule in UNSHARDED else 0
         key = (*sharing(choice), zero)
         if key not in self._masks:
             self._masks[key] = self._masked(columns, choice)

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from perfmodel.origin import Text
+from perfmodel.formulas.memory import block_quantised
+from perfmodel.origin import KeepOrigin, Text
 from perfmodel.specs.common import Size
 from perfmodel.yamlfile import Fault, Spec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from perfmodel.units import Bytes
+
 PRODUCTS = {"qkv": "attention qkv", "output": "attention output", "up": "mlp up", "down": "mlp down"}
 """Operations of a layer that may have an adapter, by the names of their modules."""
+
+BASES = {
+    "whole": None,
+    "nf4": block_quantised(number=0.5, scale=4, block=64, outer=0, blocks=1),
+    "nf4-double": block_quantised(number=0.5, scale=1, block=64, outer=4, blocks=256),
+}
+"""Bytes of a frozen weight, by how it is kept; None as it computes."""
 
 
 class Adapters(Spec):
@@ -22,6 +32,15 @@ class Adapters(Spec):
     """Width between the two."""
     modules: Text = "qkv+output+up+down"
     """Products that have one, joined by `+`: qkv, output (of attention), up and down (of the perceptron)."""
+
+    base: Annotated[Literal["whole", "nf4", "nf4-double"], KeepOrigin] = "whole"
+    """How the products of the layers keep their frozen weights: whole, in 4 bits with a scale in fp32 for 64 of them, or with
+    scales that are quantised again (QLoRA). Embedding, norms and head stay whole."""
+
+    @property
+    def stored(self) -> Bytes | None:
+        """Bytes of a frozen weight; None as it computes."""
+        return BASES[self.base]
 
     @property
     def products(self) -> frozenset[str]:

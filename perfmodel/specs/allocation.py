@@ -41,6 +41,9 @@ class Allocation(Group):
     """Whether the weights that compute are kept beside the fp32 ones, or cast anew with each gathering, as FSDP does."""
     gathered_inputs: Annotated[Literal["again", "kept"], KeepOrigin] = "again"
     """With sequence parallelism: whether the whole input of a product is gathered again in the backward pass, or kept."""
+    gate: Annotated[Literal["fused", "apart"], KeepOrigin] = "fused"
+    """Of a gated perceptron: whether one kernel activates and multiplies, or each is one of its own, so that the activated half is
+    kept beside both halves and their product (`act(gate) * up` in eager PyTorch)."""
     update: Annotated[Fraction, Field(ge=0)] = 0.0
     """Bytes for each parameter whose states a rank updates that exist in the optimiser step alone."""
     workspace: Bytes = 0.0

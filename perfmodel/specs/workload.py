@@ -223,6 +223,8 @@ class Workload(SpecFile):
         if m.latent or not (m.has("attention") or m.has("windowed attention")):
             missing.add("qkv")
         yield from adapters.faults_beside(frozenset(missing), "training.adapters")
+        if m.experts and adapters.stored is not None:
+            yield Fault("training.adapters.base", "experts are kept whole alone; take base whole", adapters.base)
 
     def _transformer_faults(self, model: Transformer) -> Iterator[Fault]:
         if model.head_dim is None and model.latent is None and model.hidden % model.heads:

@@ -65,6 +65,14 @@ def test_logits_that_are_gathered_are_those_of_all_tensor_ranks() -> None:
     assert size(whole, "output") - size(split, "output") == pytest.approx(rows * 32000 * (3 / 4) * (element + 4))
 
 
+def test_a_gate_of_its_own_keeps_the_activated_half() -> None:
+    fused, apart = (llama(allocation(gate=kind)) for kind in ("fused", "apart"))
+    assert size(apart, "activations") - size(fused, "activations") == 32 * 2 * 4096 * 11008
+    again = {"strategy.recompute_modules": "activations"}
+    fused, apart = (llama(allocation(gate=kind) | again) for kind in ("fused", "apart"))
+    assert size(apart, "activations") == size(fused, "activations")
+
+
 def test_gradients_wait_for_a_layer_or_for_the_stage() -> None:
     none, layer, stage = (llama(allocation(gradients=kind)) for kind in ("none", "layer", "stage"))
     assert size(none, "unreduced") == 0

@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from perfmodel.specs.measurement import FlopConvention
 
 _SCRIPT = "benchmarks/mfu_scaling/mfu_bench.sh of KempnerForge"
 _LIGHTNING = "src/megatron/bridge/perf_recipes/nemotronh/gb200/nemotronh.py of Megatron-Bridge at 067f987"
 _CONFIGS = "configs/train of KempnerForge, by the name of the run"
+_KWAI = "examples/atc24 of Megatron-Kwai, by the name of the run"
 _LORA = "of benchmarks/llama2_70b_lora, which includes config_common_fp4.sh"
 
 CORRECTIONS: dict[str, tuple[dict[str, str], str]] = {
@@ -28,6 +31,13 @@ CORRECTIONS: dict[str, tuple[dict[str, str], str]] = {
         _LIGHTNING,
     ),
     "kempnerforge-011": ({"microbatch": "1"}, f"70b_32gpu_tp4_pp4.toml in {_CONFIGS}"),
+    "megatron-kwai-030": ({"recompute": "full"}, f"3_run_7b_4gpus_origin_megatron.sh in {_KWAI}"),
+    "megatron-kwai-032": ({"notes": "activation offload ratio alpha=0.1"}, f"2_run_7b_4gpus_ours.sh in {_KWAI}"),
+    "megatron-kwai-033": ({"recompute": "full"}, f"3_run_7b_4gpus_origin_megatron.sh in {_KWAI}"),
+    "torchtitan-008": (
+        {"microbatch": "4"},
+        "as many microbatches as stages, of 32 sequences: torchtitan/parallelisms/pipelining_utils.py at 9dec370",
+    ),
     "mlperf-training-137": (
         {"precision": "fp4", "cp": "2", "dp": "4"},
         f"Dell's config_1xXE9680Lx8B200-SXM-180GB.sh {_LORA}; two microbatches, as its log says",
@@ -35,6 +45,25 @@ CORRECTIONS: dict[str, tuple[dict[str, str], str]] = {
     "mlperf-training-178": ({"precision": "fp4"}, f"Nebius' configs/nebius_b300_n1 {_LORA}"),
 }
 """Cells, and their source."""
+
+LAYERS_OF_A_CHUNK: dict[str, int] = {"megatron-kwai": 1}
+"""Sources whose column of virtual stages holds the layers of one, as --num-layers-per-virtual-pipeline-stage takes them (PP_l of the
+scripts of Megatron-Kwai, which its README names l); and that number where a row prints none (its runs of 7B)."""
+
+
+def corrected(study: str, stem: str, cells: Mapping[str, str]) -> dict[str, str]:
+    """The cells of a row as its source means them.
+
+    >>> corrected("megatron-kwai", "megatron-kwai-036", {"layers": "80", "pp": "8", "vpp": "2"})["vpp"]
+    '5'
+    """
+    said = {**cells, **CORRECTIONS.get(stem, ({}, ""))[0]}
+    layers, stages = said.get("layers", ""), said.get("pp", "")
+    if study not in LAYERS_OF_A_CHUNK or not layers or not stages:
+        return said
+    each = int(said.get("vpp") or LAYERS_OF_A_CHUNK[study])
+    return {**said, "vpp": str(int(layers) // (int(stages) * each))}
+
 
 MEMORY: dict[str, tuple[str, str]] = {
     # max over nodes of nvidia-smi (chronicles-prequel.md)

@@ -15,7 +15,7 @@ from perfmodel.library import find
 from validation.tools.adapters import adapters
 from validation.tools.assumed import completed
 from validation.tools.cases import Case, Skipped, UnknownMachine, machine
-from validation.tools.corrections import CONVENTIONS, CORRECTIONS, MEMORY
+from validation.tools.corrections import CONVENTIONS, MEMORY, corrected
 from validation.tools.experts import is_hybrid, is_mixture, mixture_workload, routing_overrides, small_mixture
 from validation.tools.fabric import fabric_overrides
 from validation.tools.flags import flags, layout
@@ -94,6 +94,7 @@ NOTED: tuple[tuple[str, dict[str, Value]], ...] = (
     (r"async ?TP", {"strategy.tensor_overlap": "backward"}),
     (r"tp-comm-overlap", {"strategy.tensor_overlap": "passes"}),
     (r"no torch\.compile", {"strategy.elementwise": "composed"}),
+    (r"Trainy on WhiteFiber", {"strategy.allocation.logit_copies": 0.5}),
     (r"(?<!un)tied embeddings(?!\?)", {"workload.model.tied": True}),
     (r"\buntied embeddings", {"workload.model.tied": False}),
     (r"hidden-dropout=0", {"workload.model.dropout": False}),
@@ -101,7 +102,8 @@ NOTED: tuple[tuple[str, dict[str, Value]], ...] = (
     (r"defer-embedding-wgrad-compute=True; wgrad-deferral-limit=2", {"strategy.allocation.logit_copies": 2}),
 )
 """What notes say of a run beyond its columns; deferred weight gradients of the head keep those of the logits of two microbatches in
-16 bits (megatron/core/tensor_parallel/layers.py), a copy and a half each."""
+16 bits (megatron/core/tensor_parallel/layers.py), a copy and a half each; torchtitan of 2025 compiles its loss, which leaves the
+logits and their gradient in 16 bits (components/loss.py at e7c0cae)."""
 
 MODELS: tuple[tuple[str, dict[str, Value]], ...] = ((r"llm-foundry", {"workload.model.dropout": False}),)
 """What a framework does to the models that it trains."""
@@ -146,8 +148,13 @@ PIPELINED = r"Megatron-Bridge|^mlperf-training; .*(NeMo|NEMO|Nemo)"
 """Recipes with --tp-comm-overlap, by study and framework: Megatron-Bridge's (docs/training/communication-overlap.md) and NVIDIA's of
 MLPerf (TP_COMM_OVERLAP of config_common.sh). Recipes of hybrids with tensor ranks leave it off (perf_recipes/nemotronh)."""
 
-BINARY = frozenset({"kempnerforge", "nanotron"})
-"""Sources whose "GB" is 1024^3 by their code (KempnerForge, metrics/memory.py; nanotron's log: "Mem Res (GB)")."""
+DISTRIBUTED_LOSS = 3.5
+"""fp32 copies of the logits, beside them, in the loss of a vocabulary that is split: softmax, gradient, exponentials and their sum, when
+the logits in 16 bits are gone (torch/distributed/tensor/parallel/loss.py, _nll_loss_and_log_softmax_backward)."""
+
+BINARY = frozenset({"kempnerforge", "nanotron", "torchtitan"})
+"""Sources whose "GB" is 1024^3 by their code (KempnerForge, metrics/memory.py; nanotron's log: "Mem Res (GB)"; torchtitan's
+max_reserved_gib)."""
 
 MANY = 10
 """Rows of a source from which on what all notes say is not repeated."""
@@ -255,7 +262,7 @@ def _told_in_full(line: Line, stem: str) -> Line:
     """The row with what its table leaves out or says otherwise."""
     said = flags(line.text("notes"))
     notes = {"notes": f"{line.text('notes')}; {said}"} if said else {}
-    return Line(completed(line.study, {**line.cells, **notes, **CORRECTIONS.get(stem, ({}, ""))[0]}))
+    return Line(completed(line.study, corrected(line.study, stem, {**line.cells, **notes})))
 
 
 def _common_notes(lines: list[Line]) -> dict[str, set[str]]:
@@ -463,6 +470,7 @@ def _strategy_overrides(line: Line) -> dict[str, Value]:
         found["strategy.gradient_overlap"] = "backward"
     if (line.whole("tp") or 1) > 1 and not is_hybrid(line) and re.search(PIPELINED, f"{line.study}; {line.framework}"):
         found["strategy.tensor_overlap"] = "passes"
+    found |= _allocation(line)
     if line.strategy == "nemo-2022" and not single:
         found["strategy.gradient_overlap"] = "none"
     if is_mixture(line):
@@ -478,6 +486,14 @@ def _strategy_overrides(line: Line) -> dict[str, Value]:
     if re.search("fp32 grad accumulation", line.text("precision")):
         found["strategy.gradient_precision"] = "fp32"
     return found
+
+
+def _allocation(line: Line) -> dict[str, Value]:
+    """Habits of a run's software that its preset has not: of a distributed loss, and of Megatron-Kwai's gated perceptron."""
+    if (line.whole("tp") or 1) > 1 and line.strategy == "torchtitan-fsdp2":
+        return {"strategy.allocation.logit_copies": DISTRIBUTED_LOSS}
+    # megatron/model/transformer.py, ParallelMLP, at atc24ae
+    return {"strategy.allocation.gate": "apart"} if "Kwai" in line.framework else {}
 
 
 def _offload(line: Line) -> dict[str, Value]:
