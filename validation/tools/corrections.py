@@ -8,9 +8,14 @@ if TYPE_CHECKING:
     from perfmodel.specs.measurement import FlopConvention
 
 _SCRIPT = "benchmarks/mfu_scaling/mfu_bench.sh of KempnerForge"
+_FLAGPERF = "training/nvidia/llama3_8B-megatron/README.md of FlagPerf"
 _CONFIGS = "configs/train of KempnerForge, by the name of the run"
 
 CORRECTIONS: dict[str, tuple[dict[str, str], str]] = {
+    **{
+        f"flagperf-{row:03d}": ({"hardware": "A800-SXM4-80GB"}, f"machine in {_FLAGPERF}; its table says A100")
+        for row in range(1, 7)
+    },
     "kempnerforge-001": (
         {"microbatch": "2"},
         f"--train.batch_size=2 in {_SCRIPT}; its report prints 4 for all runs of 7B",
