@@ -11,11 +11,16 @@ if TYPE_CHECKING:
 
 _SCRIPT = "benchmarks/mfu_scaling/mfu_bench.sh of KempnerForge"
 _LIGHTNING = "src/megatron/bridge/perf_recipes/nemotronh/gb200/nemotronh.py of Megatron-Bridge at 067f987"
+_FLAGPERF = "training/nvidia/llama3_8B-megatron/README.md of FlagPerf"
 _CONFIGS = "configs/train of KempnerForge, by the name of the run"
 _KWAI = "examples/atc24 of Megatron-Kwai, by the name of the run"
 _LORA = "of benchmarks/llama2_70b_lora, which includes config_common_fp4.sh"
 
 CORRECTIONS: dict[str, tuple[dict[str, str], str]] = {
+    **{
+        f"flagperf-{row:03d}": ({"hardware": "A800-SXM4-80GB"}, f"machine in {_FLAGPERF}; its table says A100")
+        for row in range(1, 7)
+    },
     "kempnerforge-001": (
         {"microbatch": "2"},
         f"--train.batch_size=2 in {_SCRIPT}; its report prints 4 for all runs of 7B",

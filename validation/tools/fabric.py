@@ -43,9 +43,12 @@ def per_node(printed: str) -> float | None:
     (1600000000000.0, None, 1600000000000.0)
     >>> per_node("NVLink4 in node, 4x200 Gb/s GPUDirect-TCPX")
     800000000000.0
+    >>> per_node("4 Omni-Path (100 Gb/s) links per node"), per_node("NVLink2; 4x Omni-Path 100 Gb/s per node")
+    (400000000000.0, 400000000000.0)
     """
     rate = r"(\d+(?:\.\d+)?) ?([GT])b(?:/s|ps)"
-    found = re.search(rf"(?:(\d+) ?x ?)?{rate}[^;,+]*?(?:per |/ ?)node|in node, (\d+) ?x ?{rate}", printed)
+    cards = r"(\d+) ?(?:x ?|(?:x ?)?Omni-Path \(?)"
+    found = re.search(rf"(?:{cards})?{rate}[^;,+]*?(?:per |/ ?)node|in node, (\d+) ?x ?{rate}", printed)
     if not found:
         return None
     count, size, prefix = (

@@ -19,6 +19,7 @@ from validation.tools.corrections import CONVENTIONS, MEMORY, corrected
 from validation.tools.experts import is_hybrid, is_mixture, mixture_workload, routing_overrides, small_mixture
 from validation.tools.fabric import fabric_overrides
 from validation.tools.flags import flags, layout
+from validation.tools.habits import habits
 from validation.tools.offloads import Unstated, offload_of
 from validation.tools.packing import packed
 from validation.tools.shapes import Shape, named
@@ -293,6 +294,7 @@ def _cases(line: Line, stem: str, common: set[str]) -> Iterator[Case]:
     hardware = _machine(line)
     overrides |= fabric_overrides(hardware, line.text("interconnect"), devices)
     overrides |= _strategy_overrides(line)
+    overrides |= habits(line.study, line.text("model"), line.framework, line.text("hardware"))
     if line.text("kind") == "lora":
         overrides |= adapters(line.text("source"))
     overrides |= packed(line.text("source"), line.text("notes"))

@@ -1,0 +1,83 @@
+"""What scripts and read-mes of a study say of its runs that its table leaves out, as overrides of the case.
+
+Each habit was read in the source that stands beside it; it holds for all rows that its pattern finds, of both splits.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Value = str | int | bool
+
+KWAI = "https://github.com/kwai/Megatron-Kwai/tree/6c1ff864f67f/examples/atc24"
+FLAGPERF = "https://github.com/FlagOpen/FlagPerf/tree/1b5a0303/training"
+
+
+@dataclass(frozen=True, slots=True)
+class Habit:
+    """Overrides of the rows of one study whose model, framework, machine and notes a pattern finds."""
+
+    study: str
+    run: str
+    overrides: Mapping[str, Value]
+    source: str
+
+
+HABITS: tuple[Habit, ...] = (
+    Habit(
+        "megatron-kwai", "",
+        {"strategy.attention": "flash-2"},
+        f"flash-attn 2 called by its own megatron/model/transformer.py, of January 2024; {KWAI}/pretrain_llama.sh",
+    ),
+    Habit(
+        "megascale", r"; Megatron-LM;",
+        {"strategy.pipeline_overlap": "none"},
+        "Overlapping sends between stages is a step of the paper's ablation table from Megatron-LM to MegaScale, arXiv:2402.15627",
+    ),
+    Habit(
+        "flagperf", r"^llama3_\S+; Megatron-LM",
+        {
+            "strategy.attention": "flash-2", "workload.model.positions": "learned", "workload.model.bias": True,
+            "workload.model.dropout": True, "workload.model.tied": True,
+        },
+        f"pretrain_llama3.sh leaves Megatron-LM's defaults of positions, biases, dropout and output layer; {FLAGPERF}/benchmarks",
+    ),
+    Habit(
+        "flagperf", r"^llama2_70b; Megatron-LM",
+        {"strategy.attention": "flash-2"},
+        f"read-me, optimisations; {FLAGPERF}/nvidia/llama2_70B-megatron",
+    ),
+    Habit(
+        "flagperf", r"^llama1_7b; PaddlePaddle; A100-SXM4-40GB",
+        {"strategy.elementwise": "composed"},
+        f"use_fused_rms_norm=False in the read-me's table; {FLAGPERF}/nvidia/llama1_7B-paddle",
+    ),
+)  # fmt: skip
+"""All that fit hold."""
+
+
+def habits(study: str, model: str, framework: str, device: str) -> dict[str, Value]:
+    """What is known of a run beyond its row.
+
+    Args:
+        study: name of the study.
+        model: as the table names it.
+        framework: likewise.
+        device: likewise.
+
+    >>> habits("megatron-kwai", "llama2-70b", "Megatron-Kwai", "H800-SXM5-80GB")
+    {'strategy.attention': 'flash-2'}
+    >>> habits("flagperf", "llama1_7b", "PaddlePaddle", "A100-SXM4-80GB")
+    {}
+    """
+    run = f"{model}; {framework}; {device}"
+    found: dict[str, Value] = {}
+    for habit in HABITS:
+        if habit.study == study and re.search(habit.run, run):
+            found |= habit.overrides
+    return found
