@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfmodel.calibration.forms import FORMS, LAUNCH, Form, with_constants
+from perfmodel.calibration.forms import FORMS, LAUNCH, Constant, Form, with_constants
 from perfmodel.calibration.timings import stacked, times_of
 from perfmodel.cost.compute import Processor
 from perfmodel.timeline import duration
@@ -63,8 +63,7 @@ def fit(timings: Sequence[Timing], device: Device) -> Fit:
     """
     first = timings[0].measured
     train, held = ([t for t in timings if t.held_out is wanted] for wanted in (False, True))
-    form = FORMS[first.op]
-    form = _determined(form, len(train))
+    form = _moving(_determined(FORMS[first.op], len(train)), train, device)
     *found, launch = _search(train, device, form, first.precision) if len(train) >= LEAST else (0.0,)
     fitted = _changed(device, form, first.precision, found, launch)
     kept = dict(zip((c.name for c in form.constants), found, strict=False))
@@ -80,6 +79,22 @@ def _determined(form: Form, points: int) -> Form:
     """What so many timings can tell."""
     most = max(1, points // EACH)
     return replace(form, constants=form.constants[:most], engine=form.engine[: max(0, most - len(form.constants))])
+
+
+def _moving(form: Form, timings: Sequence[Timing], device: Device) -> Form:
+    """Without constants that move no timing, as those of gradients where forward passes alone were timed."""
+    if not timings:
+        return form
+    precision = timings[0].measured.precision
+
+    def moves(constant: Constant) -> bool:
+        low, high = (
+            times(timings, with_constants(device, form.group, precision, {constant.name: value}))
+            for value in (constant.low, constant.high)
+        )
+        return bool(np.any(low != high))
+
+    return replace(form, constants=tuple(constant for constant in form.constants if moves(constant)))
 
 
 def times(timings: Sequence[Timing], device: Device) -> Array:

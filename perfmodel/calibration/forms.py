@@ -75,7 +75,11 @@ FORMS = {
         (FRACTION, Constant("softmax_width", 30.0, 0.0, 400.0, 0), Constant("keys_half", 100.0, 0.0, 3000.0, 0)),
         engine=(OVERLAP, MEMORY),
     ),
-    "convolution": Form("convolution", (FRACTION,)),
+    "convolution": Form(
+        "convolution",
+        (FRACTION, Constant("filter_gradient", 0.65, 0.05, 1.0, 3), Constant("input_gradient", 0.85, 0.05, 1.0, 3),
+         Constant("tile_balance", 20.0, 0.0, 300.0, 1), Constant("depth_half", 20.0, 0.0, 3000.0, 0)),
+    ),
     "stream": Form("streaming", (FRACTION,)),
     "reduction": Form("reduction", (FRACTION,)),
     "recurrent": Form("", ()),

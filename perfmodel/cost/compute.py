@@ -17,6 +17,7 @@ from perfmodel.specs.common import ELEMENT_BYTES, WIDE
 from perfmodel.timeline import Part, Repeat, Term, term
 
 if TYPE_CHECKING:
+    from perfmodel.graph.kernels import Direction
     from perfmodel.specs.common import Precision
     from perfmodel.specs.hardware import Device
     from perfmodel.specs.strategy import Attention as AttentionKind
@@ -159,8 +160,8 @@ class Processor:
         direct, plain = self._rate(self.wide), self._rate("fp32")
         if self.device.kind == "gpu" and self.wide in {"fp32", "tf32"} and kernel.saving * plain > direct:
             spared = replace(kernel, depth=kernel.depth / kernel.saving)
-            return self._split_product(name, spared, kind, self._plain_convolution)
-        return self._split_product(name, kernel, kind, self._direct_convolution)
+            return self._split_product(name, spared, kind, self._plain_convolution[kernel.direction])
+        return self._split_product(name, kernel, kind, self._direct_convolution[kernel.direction])
 
     def _split_product(self, name: str, kernel: Gemm | Convolution, kind: str, tiles: dict[str, Any]) -> Term:
         return term(
@@ -175,16 +176,22 @@ class Processor:
         return float(peak * self.device.efficiency.products(precision).convolution.fraction)
 
     @cached_property
-    def _direct_convolution(self) -> dict[str, Any]:
+    def _direct_convolution(self) -> dict[Direction, dict[str, Any]]:
         return self._convolution_tiles(self.wide)
 
     @cached_property
-    def _plain_convolution(self) -> dict[str, Any]:
+    def _plain_convolution(self) -> dict[Direction, dict[str, Any]]:
         return self._convolution_tiles("fp32")
 
-    def _convolution_tiles(self, precision: Precision) -> dict[str, Any]:
-        fraction = self.device.efficiency.products(precision).convolution.fraction
-        return {**self._tiles(precision), "fraction": fraction}
+    def _convolution_tiles(self, precision: Precision) -> dict[Direction, dict[str, Any]]:
+        """Constants of products but for those that convolutions have of their own, by direction."""
+        group = self.device.efficiency.products(precision).convolution
+        own = {"tile_balance": group.tile_balance, "depth_half": group.depth_half}
+        tiles = self._tiles(precision) | {name: value for name, value in own.items() if value is not None}
+        shares: dict[Direction, float] = {
+            "forward": 1.0, "input_gradient": group.input_gradient, "filter_gradient": group.filter_gradient,
+        }  # fmt: skip
+        return {direction: {**tiles, "fraction": group.fraction * share} for direction, share in shares.items()}
 
     def _attention(self, name: str, kernel: FlashAttention, kind: str) -> Term:
         group = self.device.efficiency.fused_attention(self.attention)

@@ -10,6 +10,9 @@ from perfmodel.units import Bytes, Count, Flop
 Pace = Literal["strided", "rows", "gather"]
 """Why a kernel handles its elements one at a time: strides or broadcast operands, whole rows, indices."""
 
+Direction = Literal["forward", "input_gradient", "filter_gradient"]
+"""Which of a convolution's three products a kernel computes; libraries have kernels for each."""
+
 SPLITS = 128
 """Parts at most of a sum over samples or pixels: as many as large devices have cores."""
 
@@ -72,6 +75,7 @@ class Convolution:
     """Multiplications of the direct algorithm for each one that Winograd's leaves; 1 where it does not apply."""
     splits: int = 1
     """Parts that the inner dimension may be computed in at the same time: the pixels of a filter's gradient."""
+    direction: Direction = "forward"
 
     @property
     def flops(self) -> Flop:

@@ -9,6 +9,7 @@ from perfmodel.graph.kernels import SPLITS, Convolution, Fused, Gemm, Repeated, 
 from perfmodel.units import Bytes, Count
 
 if TYPE_CHECKING:
+    from perfmodel.graph.kernels import Direction
     from perfmodel.graph.split import Kernels, Split
 
 WINOGRAD = {9.0: 36 / 16, 25.0: 100 / 36}
@@ -81,27 +82,30 @@ class Conv2d:
         outputs, depth = self.outputs / self.groups, self.inputs * self.kernel_area / self.groups
         name = f"{self.name} weight gradient"
         copy = self._copy(name, self._input + self._output)
-        weight = (*copy, self._implicit(name, depth, outputs, pixels, SPLITS))
+        weight = (*copy, self._implicit(name, depth, outputs, pixels, "filter_gradient"))
         bias = (Stream(f"{self.name} bias gradient", pixels * self.outputs * self.element),) if self.bias else ()
         if self.first:
             return (*weight, *bias)
         name = f"{self.name} input gradient"
         area = self.kernel_area * self.height * self.width / self.input_area
         inputs = self.inputs / self.groups
-        gradient = self._implicit(name, self.batch * self.input_area, inputs, outputs * area)
+        gradient = self._implicit(name, self.batch * self.input_area, inputs, outputs * area, "input_gradient")
         return (*self._copy(name, self._output), gradient, *weight, *bias)
 
     def _copy(self, name: str, size: Bytes) -> tuple[Stream, ...]:
         """Maps read and written in the order that the product wants."""
         return (Stream(f"{name} layout", 2 * size),) if self.copied else ()
 
-    def _implicit(self, name: str, rows: Count, columns: Count, depth: Count, splits: int = 1) -> Convolution | Fused:
+    def _implicit(
+        self, name: str, rows: Count, columns: Count, depth: Count, direction: Direction = "forward"
+    ) -> Convolution | Fused:
         """The product of a pass; depthwise, with one channel in each group, there is none, and moving the maps binds."""
         if self.groups == self.inputs > 1:
             return Fused(name, 2 * rows * columns * depth * self.groups, self._traffic, "convolution")
         dense = self.height * self.width == self.input_area and self.groups == 1
         saving = WINOGRAD.get(float(self.kernel_area), 1.0) if dense else 1.0
-        return Convolution(name, rows, columns, depth, self._traffic, self.groups, saving, splits)
+        splits = SPLITS if direction == "filter_gradient" else 1
+        return Convolution(name, rows, columns, depth, self._traffic, self.groups, saving, splits, direction)
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,9 +70,18 @@ class MatmulEfficiency(Group):
 
 
 class Convolution(Group):
-    """Share of peak that a large convolution reaches."""
+    """What a convolution, computed as a product, has otherwise than products."""
 
     fraction: Share
+    """Of the peak, in a large forward pass."""
+    input_gradient: Share = 1.0
+    """Share of that rate which the gradient of the input reaches."""
+    filter_gradient: Share = 1.0
+    """Likewise, of the filters."""
+    tile_balance: Annotated[Fraction, Field(ge=0)] | None = None
+    """As of products; None is theirs."""
+    depth_half: Annotated[Fraction, Field(ge=0)] | None = None
+    """As of products; None is theirs."""
 
 
 class FusedAttention(Group):

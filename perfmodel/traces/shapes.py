@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from perfmodel.graph.attention import ALIGNMENT
 from perfmodel.graph.kernels import Gemm, Stream
@@ -14,7 +15,7 @@ from perfmodel.validation.ops import Measured
 from perfmodel.validation.tables import InexpressibleError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from perfmodel.traces.classes import Class
     from perfmodel.traces.trace import Signature
@@ -36,10 +37,38 @@ WIDTHS = {
 TF32 = ("tf32", "s1688")
 """In the names of kernels that multiply numbers stored in fp32 on tensor cores: 16 x 8 x 8 is the shape of tf32."""
 LAYOUT = ("nchwtonhwc", "nhwctonchw", "batched_transpose", "nchw2nhwc", "nhwc2nchw")
-TRANSPOSES = "batched_transpose"
-"""MIOpen's copies to another layout."""
-SPLIT_SUMS = {"SubTensorOpWithScalar": 0, "SubTensorOpWithCast": 1}
-"""MIOpen's kernels around a product whose sums are split, and whether they write the narrow result too: zeroing and casting sums in fp32."""
+
+
+@dataclass(frozen=True, slots=True)
+class Helper:
+    """A kernel that libraries run around the product of a convolution, with a launch of its own."""
+
+    marks: tuple[str, ...]
+    """In names of kernels of the call, each in one at least."""
+    name: str
+    tensors: Literal["operands", "begun", "sums", "pixels", "added"]
+    """What it handles: operands and the result, results that a kernel may add to, results whose sums are split, maps of a
+    product of single pixels, or what blocks add their parts to."""
+    elements: int
+    """Moved for each of the tensors' elements, at the width of the maps."""
+    wide: int = 0
+    """Likewise in fp32."""
+
+
+HELPERS = (
+    Helper(("batched_transpose",), "layout", "operands", 2),
+    Helper(("batched_transpose", "grouped_conv_fwd"), "layout", "begun", 2),
+    Helper(("batched_transpose", "xdlops_bwd_weight"), "layout", "begun", 2),
+    Helper(("SubTensorOpWithScalar",), "split sum", "sums", 0, 1),
+    Helper(("SubTensorOpWithCast",), "split sum", "sums", 1, 1),
+    Helper(("NCHW2CNHW",), "pixels", "pixels", 2),
+    Helper(("scalePackedTensor",), "zeros", "added", 1),
+)
+"""MIOpen transposes every operand and the result to channels last, where cuDNN copies the maps that go in alone, and before
+a kernel of Composable Kernel what the result held too (ROCm/MIOpen, implicitgemm_ck_util.hpp); it zeroes
+sums of a split inner dimension in fp32 before the product, and casts them after. A window of one pixel with a stride is a
+plain product between two copies that bring the pixels together and back (ROCm/MIOpen, solver/gemm.cpp). cuDNN's first
+algorithm for the gradient of the input adds up with atomics, from zeros."""
 IMAGE = 4
 """Channels at most of an image, whose gradient nobody needs."""
 PRODUCTS = {
@@ -171,7 +200,10 @@ def _convolution(signature: Signature, kernels: frozenset[str], outputs: Known) 
     if len(out) != 4 or min(out) < 1:
         raise InexpressibleError(f"{signature.op} without strides")
     op = _conv(entering, filters, out, precision, copied=_copies(kernels))
-    also = _beside(kernels, precision, [(filters, out)], out)
+    pixels = (entering[0], entering[1], *out[2:])
+    also = _beside(
+        kernels, precision, operands=(filters, out), begun=(out,), sums=(out,), pixels=(pixels, out), added=()
+    )
     return "convolution", Measured("convolution", precision, (*op.forward(), *also))
 
 
@@ -181,30 +213,22 @@ def _convolution_backward(signature: Signature, kernels: frozenset[str], _: Know
     mask = _argument(signature, 10)
     wanted = mask if isinstance(mask, list) and len(mask) == 3 else [entering[1] > IMAGE, True, False]
     op = _conv(entering, filters, out, precision, copied=_copies(kernels), first=not wanted[0], bias=bool(wanted[2]))
-    also = _beside(kernels, precision, [(filters, entering)] * bool(wanted[0]) + [(filters,)], entering, filters)
+    gradient = (entering,) if wanted[0] else ()
+    pixels = (entering[0], entering[1], *out[2:])
+    also = _beside(
+        kernels, precision, operands=(*gradient, *(filters for _ in gradient), filters), begun=(filters,),
+        sums=(entering, filters), pixels=(out, pixels), added=gradient,
+    )  # fmt: skip
     return "convolution", Measured("convolution", precision, (*op.backward(), *also))
 
 
-def _beside(
-    kernels: frozenset[str], precision: Precision, copied: Iterable[Iterable[Shape]], *results: Shape
-) -> Iterator[Stream]:
-    """Kernels that MIOpen runs around a product of channels-last maps, each with a launch of its own.
-
-    It transposes every operand and the result, where cuDNN copies the maps that go in alone; sums of a split inner dimension are
-    zeroed in fp32 before, and cast after.
-
-    Args:
-        kernels: that the call ran; their names tell which of these.
-        precision: of the maps.
-        copied: operands of each pass beyond those that `Conv2d.copied` counts, and its result.
-        results: of the passes.
-    """
-    element = ELEMENT_BYTES[precision]
-    if any(TRANSPOSES in name for name in kernels):
-        yield from (Stream("layout", 2 * element * prod(shape)) for one in copied for shape in one)
-    for mark, width in SPLIT_SUMS.items():
-        if any(mark in name for name in kernels):
-            yield from (Stream("split sum", (4.0 + width * element) * prod(shape)) for shape in results)
+def _beside(kernels: frozenset[str], precision: Precision, **tensors: Sequence[Shape]) -> Iterator[Stream]:
+    """The helpers that a call ran, by the names of its kernels; ``tensors`` are the shapes of those that each handles."""
+    width = ELEMENT_BYTES[precision]
+    for helper in HELPERS:
+        if all(any(mark in name for name in kernels) for mark in helper.marks):
+            each = helper.elements * width + helper.wide * ELEMENT_BYTES["fp32"]
+            yield from (Stream(helper.name, each * prod(shape)) for shape in tensors[helper.tensors])
 
 
 def _copies(kernels: frozenset[str]) -> bool:

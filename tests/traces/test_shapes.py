@@ -123,6 +123,31 @@ class TestConvolutions:
         sums = sum(float(one.traffic) for one in split_sums) - sum(float(one.traffic) for one in whole)
         assert sums == (4 + 6) * (entering + filters)
 
+    def test_of_composable_kernel_transpose_what_the_result_held_too(self) -> None:
+        dims = ((8, 32, 28, 28), (8, 16, 28, 28), (32, 16, 3, 3))
+        ran, filters = ("batched_transpose_16x32_half", "igemm_wrw_gtcx3_nhwc"), prod(dims[2])
+        other, composable = (
+            kernels_of("aten::convolution_backward", dims, ran=(*ran, name))
+            for name in ("igemm_bwd", "ck::kernel_batched_gemm_xdlops_bwd_weight")
+        )
+        [added] = [one for one in composable if one.name == "layout"][len([o for o in other if o.name == "layout"]) :]
+        assert added.traffic == 2 * 2 * filters
+
+    def test_of_single_pixels_with_a_stride_gather_and_scatter_them(self) -> None:
+        dims, concrete = ((8, 16, 28, 28), (32, 16, 1, 1), ()), ("", "", "", "[0, 0]", "[2, 2]")
+        ran = ("transpose_NCHW2CNHW_V2", "Cijk_Ailk", "transpose_CNHW2NCHW_V2")
+        product, *copies = kernels_of("aten::miopen_convolution", dims, concrete=concrete, ran=ran)
+        assert isinstance(product, Convolution)
+        assert [one.traffic for one in copies] == [2 * 2 * 8 * 16 * 14 * 14, 2 * 2 * 8 * 32 * 14 * 14]
+
+    def test_that_add_up_with_atomics_zero_the_gradient_of_the_input_before(self) -> None:
+        dims = ((8, 32, 28, 28), (8, 16, 28, 28), (32, 16, 3, 3))
+        ran = ("cudnn::ops::scalePackedTensor_kernel<float, float>", "cudnn::detail::dgrad_engine<float, 512>")
+        [zeros] = [one for one in kernels_of("aten::convolution_backward", dims, ran=ran) if one.name == "zeros"]
+        assert zeros.traffic == 2 * prod(dims[1])
+        image = ((8, 32, 28, 28), (8, 3, 28, 28), (32, 3, 3, 3))
+        assert not any(one.name == "zeros" for one in kernels_of("aten::convolution_backward", image, ran=ran))
+
     def test_in_groups_are_as_deep_as_a_group(self) -> None:
         made = kernels_of("aten::convolution_backward", ((8, 32, 28, 28), (8, 32, 28, 28), (32, 8, 3, 3)))
         assert {one.count for one in made if isinstance(one, Convolution)} == {4}
