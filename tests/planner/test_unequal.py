@@ -115,4 +115,4 @@ def test_a_finalist_with_unequal_stages_is_offered() -> None:
     assert found.simulated is not None
     assert found.unequal.simulated == pytest.approx(found.unequal.prediction.replay.step_time)
     assert found.unequal.prediction.strategy.stage_layers == unequal_layers(small(), ALL)
-    assert found.unequal.simulated < found.simulated * (1 - WORTH)
+    assert float(found.unequal.simulated or 0) < found.simulated * (1 - WORTH)
