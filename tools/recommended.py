@@ -74,7 +74,7 @@ class Recommended:
     outcome: Outcome
     """Of the search."""
     error: float
-    """Predicted / measured time of the recommended layout - 1, the mean of its runs."""
+    """Predicted / measured time of the recommended layout - 1, the mean of its runs; not a number where none of them counts."""
 
     @cached_property
     def theirs(self) -> Prediction:
@@ -143,7 +143,8 @@ def recommended(study: Study) -> Iterator[Recommended]:
             continue
         judged = (outcome for rows in configurations for outcome in judge(rows, study.name, study.folder))
         errors = [one.error for one in judged if one.counts and one.metric != "peak_memory" and one.error is not None]
-        yield Recommended(study.name, rows[0].measurement.id.split("#")[0], jobs[0], outcome, float(np.mean(errors)))
+        error = float(np.mean(errors)) if errors else np.nan
+        yield Recommended(study.name, rows[0].measurement.id.split("#")[0], jobs[0], outcome, error)
 
 
 def _searched(row: Row, folder: Path, job: Job) -> Outcome:
@@ -185,9 +186,9 @@ def rows_of(found: Sequence[Recommended]) -> Iterator[tuple[str, ...]]:
         w, h = one.job.workload, one.job.hardware
         job = f"{w.name}, {one.theirs.devices:g} x {h.name}, batch {w.training.batch:g}"
         ours = ", ".join(filter(None, (layout_text(one.ours.strategy), choices_text(one.ours.strategy))))
-        places = (str(one.place), str(1 + len(one.layouts)), f"{100 * one.loss:.0f} %")
+        places = (f"{one.place}" if one.place <= KEPT else f"> {KEPT}", str(1 + len(one.layouts)), f"{100 * one.loss:.0f} %")
         yield (
-            one.id, *(places if one.theirs.fits else ("does not fit", "", "")), f"{100 * one.error:+.0f} %",
+            one.id, *(places if one.theirs.fits else ("does not fit", "", "")), f"{100 * one.error:+.0f} %" if np.isfinite(one.error) else "",
             job, layout_text(one.job.strategy), *(("the same", "") if one.is_first else (ours, one.why)),
         )  # fmt: skip
 
