@@ -186,7 +186,11 @@ def rows_of(found: Sequence[Recommended]) -> Iterator[tuple[str, ...]]:
         w, h = one.job.workload, one.job.hardware
         job = f"{w.name}, {one.theirs.devices:g} x {h.name}, batch {w.training.batch:g}"
         ours = ", ".join(filter(None, (layout_text(one.ours.strategy), choices_text(one.ours.strategy))))
-        places = (f"{one.place}" if one.place <= KEPT else f"> {KEPT}", str(1 + len(one.layouts)), f"{100 * one.loss:.0f} %")
+        places = (
+            f"{one.place}" if one.place <= KEPT else f"> {KEPT}",
+            str(1 + len(one.layouts)),
+            f"{100 * one.loss:.0f} %",
+        )
         yield (
             one.id, *(places if one.theirs.fits else ("does not fit", "", "")), f"{100 * one.error:+.0f} %" if np.isfinite(one.error) else "",
             job, layout_text(one.job.strategy), *(("the same", "") if one.is_first else (ours, one.why)),
