@@ -16,7 +16,9 @@ from perfmodel.cost.offload import HostSide
 from perfmodel.cost.slowest import slowest
 from perfmodel.graph import expand
 from perfmodel.parallel import Group, Message, divide
+from perfmodel.parallel.cut import TURNING
 from perfmodel.parallel.sharded_state import state_of
+from perfmodel.parallel.stages import by_chunk, is_mixed, on_stage
 from perfmodel.schedule import SCHEDULES, Stage, step
 from perfmodel.sync import Replicas, Synchronisation, synchronise
 from perfmodel.timeline import Part, Repeat, Serial, duration
@@ -59,8 +61,8 @@ def processor_of(workload: Workload, hardware: Hardware, strategy: Strategy) -> 
 
 
 def stage_of(work: Work, passes: Passes, host: Host, layout: Layout) -> Stage:
-    """The passes of one microbatch, priced."""
-    share, strategy = work.share, passes.strategy
+    """The passes of one microbatch, priced: of the stage that takes longest."""
+    share, strategy = _longest(work.share, passes, layout), passes.strategy
     leaving, tier, side = (
         leaving_activations(share, strategy), strategy.keeps_off.activations, HostSide(host, layout.devices),
     )  # fmt: skip
@@ -73,11 +75,46 @@ def stage_of(work: Work, passes: Passes, host: Host, layout: Layout) -> Stage:
         prologue=_both(passes, share.prologue),
         epilogue=_both(passes, share.epilogue),
         sends=(_sends(share, layout, passes),),
-        slack=layout.cut.spare / share.layers * (duration(forward) + duration(backward)),
+        slack=_slack(share, passes, layout, duration(forward) + duration(backward)),
         asynchronous=float(strategy.pipeline_overlap == "chunks"),
         saves=() if tier == "none" else (side.out("activations", leaving, tier),),
         restores=() if tier == "none" else (side.back("activations", leaving, tier),),
     )
+
+
+def body_time(body: tuple[LocalBlock, ...], passes: Passes) -> Seconds:
+    """Of the passes through some layers, forward and backward, with their recomputation."""
+    return duration(passes.forward(body)) + duration(passes.backward(body))
+
+
+def chunk_shares(stage: Stage, share: Share, passes: Passes, layout: Layout) -> tuple[list[float], list[float]] | None:
+    """Of the passes of a stage, forward and backward, what each chunk along the model takes; None where layers tell it."""
+    if not is_mixed(share) or not np.all(layout.cut.chunk) or passes.strategy.schedule in TURNING:
+        return None
+    body = by_chunk(share, layout)
+    forward = duration(passes.forward(body)) / duration(stage.body_forward)
+    backward = duration(passes.backward(body)) / duration(stage.body_backward)
+    return np.atleast_1d(forward).tolist(), np.atleast_1d(backward).tolist()
+
+
+def _tells_kinds(share: Share, layout: Layout) -> bool:
+    """Whether layers of several kinds are told stage by stage; else a stage is taken to have the average of them."""
+    return bool(layout.cut.sizes) and is_mixed(share)
+
+
+def _longest(share: Share, passes: Passes, layout: Layout) -> Share:
+    """The share of the stage whose layers take longest."""
+    if not _tells_kinds(share, layout):
+        return share
+    every = on_stage(share, layout, np.arange(int(layout.pp)))
+    return on_stage(share, layout, int(np.argmax(body_time(every.body, passes))))
+
+
+def _slack(share: Share, passes: Passes, layout: Layout, longest: Seconds) -> Seconds:
+    """What the layers of the last stage take less than those of the longest."""
+    if _tells_kinds(share, layout):
+        return longest - body_time(on_stage(share, layout, int(layout.pp) - 1).body, passes)
+    return layout.cut.spare / share.layers * longest
 
 
 def sync_of(work: Work, hardware: Hardware, strategy: Strategy, layout: Layout) -> Synchronisation:

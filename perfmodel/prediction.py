@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfmodel.chain import processor_of, stage_of, sync_of, tree_of, work_of
+from perfmodel.chain import chunk_shares, processor_of, stage_of, sync_of, tree_of, work_of
 from perfmodel.cost.capacity import Footprint, footprint
 from perfmodel.cost.demand import Range, device, reserved, room
 from perfmodel.cost.interval import interval
@@ -70,8 +70,14 @@ class Prediction:
         return replay(
             self.stage, self.layout, self.sync, schedule=SCHEDULES[self.strategy.schedule],
             overlap=self.strategy.gradient_overlap == "backward",
-            slowdown=processor_of(self.workload, self.hardware, self.strategy).slowdown,
+            slowdown=self.passes.processor.slowdown, shares=chunk_shares(self.stage, self.share, self.passes, self.layout),
         )  # fmt: skip
+
+    @property
+    def passes(self) -> Passes:
+        """What prices blocks as this job runs them."""
+        processor = processor_of(self.workload, self.hardware, self.strategy)
+        return Passes(processor, self.hardware.network, self.strategy, self.state)
 
     @cached_property
     def terms(self) -> tuple[tuple[Term, float, float], ...]:

@@ -109,14 +109,19 @@ class Group:
 
 def groups_of(study: Study) -> Iterator[Group]:
     """Jobs of a study with several measured layouts; of one that was measured several times, the mean counts."""
-    found: dict[tuple[object, ...], list[tuple[Row, ...]]] = defaultdict(list)
-    for rows in study.configurations:
-        found[_job(rows[0])].append(rows)
-    for key, configurations in found.items():
+    for key, configurations in configurations_by_job(study).items():
         if len({_written(rows[0]) for rows in configurations}) > 1:
             runs = merged([run for rows in configurations for run in _run(rows, study)])
             if len(runs) > 1:
                 yield Group(study.name, " ".join(str(part) for part in key[:5] if part is not None), runs)
+
+
+def configurations_by_job(study: Study) -> dict[tuple[object, ...], list[tuple[Row, ...]]]:
+    """Measured configurations of each model, machine, number of devices, batch, sequence and software."""
+    found: dict[tuple[object, ...], list[tuple[Row, ...]]] = defaultdict(list)
+    for rows in study.configurations:
+        found[_job(rows[0])].append(rows)
+    return found
 
 
 def merged(runs: Sequence[Run]) -> tuple[Run, ...]:
@@ -195,10 +200,11 @@ def table(groups: Sequence[Group]) -> str:
         by_study[group.study].append(group)
     rows = [(name, *summary(own)) for name, own in sorted(by_study.items())]
     rows += [("all", *summary(groups))] if len(by_study) > 1 else []
-    return "\n".join(_lines(HEADER, rows))
+    return "\n".join(lines(HEADER, rows))
 
 
-def _lines(header: Iterable[str], rows: Iterable[Iterable[str]]) -> Iterator[str]:
+def lines(header: Iterable[str], rows: Iterable[Iterable[str]]) -> Iterator[str]:
+    """A table in Markdown."""
     names = list(header)
     yield "| " + " | ".join(names) + " |"
     yield "|" + "|".join(["---", *["--:"] * (len(names) - 1)]) + "|"
@@ -218,7 +224,7 @@ def main() -> None:
             (g.study, g.name, str(len(g.runs)), f"{100 * g.regret:.1f} %", "" if g.rank is None else f"{g.rank:.2f}", g.pick.id)
             for g in sorted(groups, key=lambda group: -group.regret)
         ]  # fmt: skip
-        sys.stdout.write("\n".join(_lines(("study", "group", "runs", "regret", "rank", "pick"), rows)) + "\n\n")
+        sys.stdout.write("\n".join(lines(("study", "group", "runs", "regret", "rank", "pick"), rows)) + "\n\n")
     sys.stdout.write(table(groups) + "\n")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ from perfmodel.formulas.memory import logits_memory
 from perfmodel.graph.gradients import activated_gate, gathered_for, inside
 from perfmodel.graph.ops import Attention, Loss
 from perfmodel.graph.recomputation import dropped
+from perfmodel.parallel.stages import on_stage
 from perfmodel.specs.common import ELEMENT_BYTES
 
 if TYPE_CHECKING:
@@ -162,22 +163,6 @@ def expert_parameters(share: Share, layout: Layout, *, last: Count) -> Count:
     body, epilogue = (sum(b.repeat * b.expert_parameters for b in blocks) for blocks in (share.body, share.epilogue))
     apart = (np.asarray(layout.ep) > 1) | (np.asarray(layout.etp) != layout.tp)
     return np.where(apart, body + np.where(last, epilogue, 0), 0)
-
-
-def on_stage(share: Share, layout: Layout, stage: Count) -> Share:
-    """The share with the layers that a stage has."""
-    made = layout.cut
-    fewer = made.fewer(stage, layout.pp)
-
-    def repeat(block: LocalBlock) -> Count:
-        if not block.places or not np.all(made.chunk):
-            return block.repeat - fewer * (block.repeat / share.layers)
-        deep = np.ndim(np.asarray(stage) + layout.pp)
-        places = np.array(block.places).reshape(-1, *[1] * deep)
-        layers: Count = np.sum(made.stage_of(places, layout.pp) == stage, axis=0)
-        return layers
-
-    return replace(share, body=tuple(replace(block, repeat=repeat(block)) for block in share.body))
 
 
 def _copies_of_logits(epilogue: Iterable[LocalBlock], layout: Layout, strategy: Strategy) -> Bytes:

@@ -75,8 +75,8 @@ def _mlp(op: Op) -> tuple[Kernels, Bytes]:
         case Linear(name="mlp up"):
             return op.forward(), 0.0
         case Experts():
-            kernels = op.forward()
-            return kernels[: kernels.index(op.activation())], op.saved - op.tokens * op.inner * op.element
+            names = [kernel.name for kernel in op.forward()]
+            return op.forward()[: names.index(op.activation().name)], op.saved - op.tokens * op.inner * op.element
         case Elementwise(split="tensor", kept=kept) if kept:
             return (), op.saved
     return (), 0.0

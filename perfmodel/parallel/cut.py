@@ -32,12 +32,16 @@ class Cut:
     sizes: tuple[int, ...] = ()
     """Layers of each chunk along the model, where they are told one by one."""
 
-    def stage_of(self, layers: Count, stages: Count) -> Count:
-        """Which stages layers, counted from 0, are on."""
+    def chunk_of(self, layers: Count) -> Count:
+        """Which chunks along the model layers, counted from 0, are in."""
         if self.sizes:
             chunks: Count = np.repeat(np.arange(len(self.sizes)), self.sizes)[np.asarray(layers, dtype=int)]
-            return chunks % stages
-        return (np.asarray(layers) + self.shift) // self.chunk % stages
+            return chunks
+        return (np.asarray(layers) + self.shift) // self.chunk
+
+    def stage_of(self, layers: Count, stages: Count) -> Count:
+        """Which stages they are on."""
+        return self.chunk_of(layers) % stages
 
     def fewer(self, stage: Count, stages: Count) -> Count:
         """Layers that a stage has fewer than the fullest."""

@@ -22,7 +22,7 @@ def partition(
     *,
     fixed: Sequence[float],
     rates: Sequence[float] | None = None,
-    most: Sequence[int] | None = None,
+    fits: NDArray[np.bool_] | None = None,
 ) -> list[int]:
     r"""Layers of each stage, so that the longest stage is as short as it can be; of those cuts, the most even.
 
@@ -34,7 +34,7 @@ def partition(
         times: t, of each layer along the model.
         fixed: e, of each stage whatever its layers: embedding, head.
         rates: r, of each stage: how much longer its devices take; None for equal ones.
-        most: layers that each stage has room for; None is without limit.
+        fits: whether stage s has room for layers j to i - 1, by s, j and i; None is always.
 
     Every stage has a layer at least. Raises ValueError where the stages have no room for the layers.
 
@@ -48,10 +48,9 @@ def partition(
     """
     layers, sums = len(times), np.concatenate([[0.0], np.cumsum(times)])
     own = np.array([1.0] * len(fixed) if rates is None else rates, dtype=float)
-    room = np.array([layers] * len(fixed) if most is None else most)
     held = np.arange(layers + 1)[None, :] - np.arange(layers + 1)[:, None]
     costs = np.array(fixed, dtype=float)[:, None, None] + own[:, None, None] * (sums[None, :] - sums[:, None])
-    costs = np.where((held >= 1) & (held <= room[:, None, None]), costs, np.inf)
+    costs = np.where((held >= 1) & (True if fits is None else fits), costs, np.inf)
     longest, _ = _best(costs, np.maximum)
     if not np.isfinite(longest):
         raise ValueError(f"{len(fixed)} stages have no room for {layers} layers")

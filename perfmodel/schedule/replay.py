@@ -113,8 +113,9 @@ def _in_turn(device: int, kind: str, begin: float, parts: tuple[tuple[str, float
 
 
 def replay(
-    stage: Stage, layout: Layout, sync: Synchronisation, *, schedule: Schedule, overlap: bool, slowdown: float
-) -> Replay:
+    stage: Stage, layout: Layout, sync: Synchronisation, *, schedule: Schedule, overlap: bool, slowdown: float,
+    shares: tuple[list[float], list[float]] | None = None,
+) -> Replay:  # fmt: skip
     """Play a step.
 
     Args:
@@ -124,10 +125,11 @@ def replay(
         schedule: order of the passes.
         overlap: gradients travel beside the last backward pass.
         slowdown: of computing and of messages that run at the same time.
+        shares: of the passes of a stage, forward and backward, what each chunk along the model takes; None is by its layers.
 
     Sharded weights that are gathered beside every pass make it as long as the longer of the two, as in the closed form.
     """
-    times = _times(stage, layout, sync, schedule, slowdown)
+    times = _times(stage, layout, sync, schedule, slowdown, shares)
     # chunk by chunk, all but the last has travelled before
     share = 1 / float(layout.vpp) if schedule.once and overlap else 1.0
     return Replay(
@@ -139,7 +141,10 @@ def _named(parts: tuple[Part, ...], share: float = 1.0) -> tuple[tuple[str, floa
     return tuple((part.name, share * float(duration(part))) for part in parts)
 
 
-def _times(stage: Stage, layout: Layout, sync: Synchronisation, schedule: Schedule, slowdown: float) -> Times:
+def _times(
+    stage: Stage, layout: Layout, sync: Synchronisation, schedule: Schedule, slowdown: float,
+    told: tuple[list[float], list[float]] | None,
+) -> Times:  # fmt: skip
     """Seconds by position: the body's chunks with as many layers as they have, the embedding at the first and the head at the last."""
     chunks, repeats = int(layout.vpp), schedule.repeats
     once = schedule.once
@@ -150,9 +155,9 @@ def _times(stage: Stage, layout: Layout, sync: Synchronisation, schedule: Schedu
     first, last = _passes(stage.prologue), _passes(stage.epilogue)
     positions = int(layout.pp) * (chunks + repeats)
     spare = float(stage.slack / (duration(stage.body_forward) + duration(stage.body_backward)))
-    shares = layout.cut.shares(positions, chunks, spare)
+    forward, backward = told or [layout.cut.shares(positions, chunks, spare)] * 2
 
-    def along(body: float, begin: float, end: float) -> list[float]:
+    def along(body: float, shares: list[float], begin: float, end: float) -> list[float]:
         made = [body * share for share in shares]
         made[0] += begin
         made[-1] += end
@@ -163,9 +168,9 @@ def _times(stage: Stage, layout: Layout, sync: Synchronisation, schedule: Schedu
     one = Microbatch(ahead, back, (), slowdown)
     shared = float(duration(one.together) / duration(one.alone)) if schedule.both_ways else 1.0
     return Times(
-        along(float(duration(ahead)), first[0], last[0]),
-        along(float(duration(back)) - weight, first[1], last[1]),
-        along(weight, first[2], last[2]),
+        along(float(duration(ahead)), forward, first[0], last[0]),
+        along(float(duration(back)) - weight, backward, first[1], last[1]),
+        along(weight, backward, first[2], last[2]),
         send=sends / (2 * chunks) if layout.pp > 1 else 0.0, blocking=not hidden, shared=shared,
     )  # fmt: skip
 

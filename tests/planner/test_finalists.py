@@ -11,16 +11,8 @@ import pytest
 from perfmodel import api
 from perfmodel.cli import main
 from perfmodel.errors import InputError
-from perfmodel.planner.finalists import (
-    PLAYED,
-    WORTH,
-    differences,
-    finalist,
-    most_layers,
-    played,
-    rescued,
-    unequal_layers,
-)
+from perfmodel.planner.finalists import PLAYED, WORTH, differences, finalist, played, rescued
+from perfmodel.planner.unequal import held, unequal_layers
 
 if TYPE_CHECKING:
     from perfmodel.planner.plan import Plan
@@ -75,18 +67,14 @@ def test_no_cut_of_two_layers_moved_is_faster() -> None:
         assert best.simulated <= other.replay.step_time * (1 + WORTH)  # type: ignore[operator]
 
 
-def test_room_for_layers_is_what_footprints_say() -> None:
+def test_what_layers_need_is_what_footprints_say() -> None:
     one = made("a large head")
-    room = 30 * GIB
-    most = most_layers(one, room)
-    assert np.all(np.diff(most[:-1]) > 0), "later stages keep fewer microbatches"
-    for stage, layers in enumerate(most):
-        for held, fits in ((layers, True), (layers + 1, False)):
-            others = 32 - held
-            sizes = [others // 3 + (at < others % 3) for at in range(3)]
-            sizes.insert(stage, held)
-            other = made("a large head", sets={"strategy.stage_layers": "-".join(map(str, sizes))})
-            assert (other.footprint.total[stage] <= room) == fits  # type: ignore[index]
+    needed = held(one)
+    for cut in ((8, 9, 9, 6), (1, 10, 20, 1), (12, 8, 8, 4)):
+        other = made("a large head", sets={"strategy.stage_layers": "-".join(map(str, cut))})
+        ends = np.cumsum([0, *cut])
+        found = [needed[stage, ends[stage], ends[stage + 1]] for stage in range(4)]
+        np.testing.assert_allclose(found, np.asarray(other.footprint.total), rtol=1e-12)
 
 
 def test_little_room_shifts_layers_to_later_stages() -> None:
@@ -100,10 +88,12 @@ def test_little_room_shifts_layers_to_later_stages() -> None:
 
 def test_nothing_to_cut() -> None:
     alone = api.predict("llama-3.1-8b", "dgx-h100", strategy="megatron-core", devices=8, batch=16)
-    mixed = api.predict("deepseek-v3", "dgx-h100", strategy="megatron-core", devices=256, pp=4, ep=64, batch=256,
-                        sets={"strategy.stage_layers": "last-fewer", "strategy.etp": 1})  # fmt: skip
+    turning = made("a large head", schedule="zero-bubble-v", vpp=2)
     assert unequal_layers(alone, 80 * GIB) is None
-    assert unequal_layers(mixed, 1e15) is None
+    assert unequal_layers(turning, 80 * GIB) is None
+    assert unequal_layers(made("a large head", sets={"strategy.stage_layers": "8-9-9-6"}), 80 * GIB) is None, (
+        "as the strategy has it"
+    )
 
 
 def test_a_step_of_too_many_passes_is_not_played() -> None:

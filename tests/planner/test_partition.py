@@ -49,16 +49,26 @@ def test_malleus_110b_beats_what_its_planner_prints() -> None:
 
 @given(data=st.data(), times=st.lists(st.floats(0.1, 3), min_size=3, max_size=8), stages=st.integers(1, 3))
 def test_no_cut_is_shorter(data: st.DataObject, times: list[float], stages: int) -> None:
+    """Layers of different times, and room that hangs on which layers a stage has, not only on how many."""
     each = st.lists(st.floats(0, 2), min_size=stages, max_size=stages)
     fixed = data.draw(each)
     rates = [0.5 + value for value in data.draw(each)]
-    most = data.draw(st.lists(st.integers(1, 8), min_size=stages, max_size=stages))
-    allowed = [cut for cut in every_cut(len(times), stages) if all(n <= m for n, m in zip(cut, most, strict=True))]
+    sizes = np.array(
+        [0.0, *np.cumsum(data.draw(st.lists(st.integers(1, 3), min_size=len(times), max_size=len(times))))]
+    )
+    room = np.array(data.draw(st.lists(st.integers(1, 24), min_size=stages, max_size=stages)))
+    fits = sizes[None, None, :] - sizes[None, :, None] <= room[:, None, None]
+
+    def has_room(cut: Sequence[int]) -> bool:
+        ends = np.cumsum([0, *cut])
+        return all(fits[stage, a, b] for stage, (a, b) in enumerate(pairwise(ends)))
+
+    allowed = [cut for cut in every_cut(len(times), stages) if has_room(cut)]
     if not allowed:
         with pytest.raises(ValueError, match=f"no room for {len(times)} layers"):
-            partition(times, fixed=fixed, rates=rates, most=most)
+            partition(times, fixed=fixed, rates=rates, fits=fits)
         return
-    found = partition(times, fixed=fixed, rates=rates, most=most)
+    found = partition(times, fixed=fixed, rates=rates, fits=fits)
     assert found in allowed
     best = min(max(loads(cut, times, fixed, rates)) for cut in allowed)
     assert max(loads(found, times, fixed, rates)) == pytest.approx(best, rel=1e-9)

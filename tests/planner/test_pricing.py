@@ -54,6 +54,13 @@ CASES: dict[str, tuple[str, str, int, int, dict[str, Any]]] = {
     ),
     "experts": ("mixtral-8x7b", "dgx-h100", 64, 64, {"ep": 4}),
     "some layers with experts": ("deepseek-v3", "dgx-h100", 1024, 1024, {"ep": 32, "etp": 1}),
+    "experts with products that run again": (
+        "mixtral-8x7b",
+        "dgx-h100",
+        64,
+        64,
+        {"ep": 4, "recompute_modules": "norms+mlp+activations"},
+    ),
     "all groups of experts": ("mixtral-8x7b", "dgx-h100", 32, 64, {"fix": {"zero": [0, 1], "recompute": "none"}}),
     "chunks of several kinds of layers": (
         "deepseek-v3",
