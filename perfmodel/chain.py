@@ -53,7 +53,8 @@ def work_of(workload: Workload, strategy: Strategy, layout: Layout) -> Work:
 
 def processor_of(workload: Workload, hardware: Hardware, strategy: Strategy) -> Processor:
     """The device as this job uses it."""
-    return Processor(hardware.device, workload.training.precision, strategy.attention)
+    link = HostSide(hardware.host, hardware.host.devices).rate
+    return Processor(hardware.device, workload.training.precision, strategy.attention, link=link)
 
 
 def stage_of(work: Work, passes: Passes, host: Host, layout: Layout) -> Stage:
@@ -83,7 +84,7 @@ def sync_of(work: Work, hardware: Hardware, strategy: Strategy, layout: Layout) 
     return synchronise(
         Replicas(
             tied=share.trained.tied, units=share.layers, products=share.products, state=work.state, layout=layout,
-            hardware=hardware, strategy=strategy, **counts,
+            hardware=hardware, strategy=strategy, tables=sum(op.weights for op in share.tables), **counts,
         )
     )  # fmt: skip
 

@@ -43,7 +43,10 @@ class Passes:
     def forward(self, blocks: Iterable[LocalBlock]) -> Part:
         """All operations of the blocks, in order."""
         blocks = tuple(blocks)
-        parts = tuple(self._repeat(b, [self._forward(op) for op in b.ops]) for b in blocks)
+        parts = tuple(
+            self._along_block(self._repeat(b, [self._forward(op) for op in b.ops]), blocks, backward=False)
+            for b in blocks
+        )
         part = self._launched(Serial("forward", parts), self._each(blocks, backward=False))
         return self._beside(part, blocks, "forward")
 
@@ -54,7 +57,14 @@ class Passes:
         blocks = tuple(blocks)
         each = self._each(blocks, backward=True) + (self._each(blocks, backward=False) if again == "full" else 0)
         part = self._launched(
-            Serial("backward", tuple(self._backward_block(block, again, modules) for block in blocks)), each
+            Serial(
+                "backward",
+                tuple(
+                    self._along_block(self._backward_block(block, again, modules), blocks, backward=True)
+                    for block in blocks
+                ),
+            ),
+            each,
         )
         return self._beside(part, blocks, "backward", again)
 
@@ -84,6 +94,12 @@ class Passes:
         if not beside:
             return part
         return Overlap(name, (part, Serial(f"{name} messages", tuple(beside))), self.processor.slowdown)
+
+    def _along_block(self, block: Repeat, blocks: tuple[LocalBlock, ...], *, backward: bool) -> Part:
+        """A block with the messages of others that travel beside all of it."""
+        sent = (m for b in blocks for op in b.ops for m in (op.backward if backward else op.forward))
+        beside = [m for m in sent if m.under == block.name]
+        return self._together(block.name, block, beside, "") if beside else block
 
     def _backward_block(self, block: LocalBlock, again: Recompute, modules: frozenset[str]) -> Repeat:
         recomputed: list[Part] = [

@@ -14,6 +14,7 @@ from perfmodel.graph.attention import Attention
 from perfmodel.graph.experts import Experts
 from perfmodel.graph.kernels import SPLITS, Gemm, Pace, Stream
 from perfmodel.graph.layers import Conv2d, Lstm, Opaque
+from perfmodel.graph.tables import Pairs, Tables
 from perfmodel.units import Bytes, Count
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ __all__ = [
     "Norm",
     "Op",
     "Opaque",
+    "Pairs",
+    "Tables",
     "is_frozen",
 ]
 
@@ -295,7 +298,7 @@ class Loss:
         return (Stream(f"{self.name} backward", self.rows * self.vocabulary * (8 + 4 + self.element)),)
 
 
-Op = Linear | Attention | Norm | Elementwise | Embedding | Experts | Loss | Conv2d | Lstm | Opaque
+Op = Linear | Attention | Norm | Elementwise | Embedding | Experts | Loss | Conv2d | Lstm | Opaque | Tables | Pairs
 
 
 def is_frozen(op: Op) -> bool:

@@ -18,6 +18,7 @@ from perfmodel.parallel.expert_rules import expert_rules
 from perfmodel.parallel.near import divisors, multiples
 from perfmodel.parallel.offload_rules import offload_faults
 from perfmodel.parallel.schedule_rules import schedule_faults
+from perfmodel.parallel.table_rules import table_rules
 from perfmodel.specs.workload import Transformer, sequence_of
 
 if TYPE_CHECKING:
@@ -67,6 +68,10 @@ class Rules:
             yield from self._other_rules()
         yield from self._precision_rules()
         yield from self._server_rules()
+        yield from (
+            self._rule(*fault)
+            for fault in table_rules(self.workload, self.hardware, self.strategy, replicas(self.strategy))
+        )
         yield from (self._rule(*fault) for fault in offload_faults(self.strategy, self.hardware))
 
     def _rule(self, path: str, broken: Any, message: Callable[[], str], blamed: Any = None) -> Rule:

@@ -153,7 +153,11 @@ class Pricing:
         work = chain.work_of(self.workload, strategy, layout)
         classes = _classes(columns)
         processor = DistinctProcessor(
-            self.hardware.device, self.workload.training.precision, strategy.attention, classes=classes
+            self.hardware.device,
+            self.workload.training.precision,
+            strategy.attention,
+            link=self.processor.link,
+            classes=classes,
         )
         stage = chain.stage_of(
             work, DistinctPasses(processor, self.hardware.network, strategy, work.state, classes),

@@ -12,6 +12,7 @@ from perfmodel.specs.allocation import USUAL, Allocation
 from perfmodel.specs.common import Group
 from perfmodel.specs.offload import STAYS, Offload
 from perfmodel.specs.sharding import Sharding, Zero, sharding_of
+from perfmodel.specs.tables import WHOLE, TableSharding
 from perfmodel.units import Bytes, BytesPerSecond, Seconds
 from perfmodel.yamlfile import Fault, Spec
 
@@ -152,6 +153,8 @@ class Strategy(Spec):
     """Replicas over which ZeRO shards; default all of them."""
     offload: Offload | None = None
     """What leaves the devices for their host's memory or drives."""
+    tables: TableSharding | None = None
+    """How embedding tables are spread, of recommenders; default whole tables to each rank."""
     weight_gather: Annotated[Literal["flat", "two-stage"], KeepOrigin] = "flat"
     """Sharded weights are gathered by all ranks of a group at once, or between hosts first and then inside them (MiCS)."""
     weight_unit: Annotated[Literal["layer", "product"], KeepOrigin] = "layer"
@@ -231,6 +234,7 @@ class Strategy(Spec):
                 "zero", f"{self.sync} keeps whole replicas; leave zero at 0, or take sync all-reduce", self.zero
             )
         yield from self.keeps_off.faults()
+        yield from self.spreads_tables.faults()
         if self.servers and self.sync != "parameter-server":
             message = f"{self.sync} has no servers; take sync parameter-server, or leave servers out"
             yield Fault("servers", message, self.servers.count)
@@ -256,6 +260,11 @@ class Strategy(Spec):
     def keeps_off(self) -> Offload:
         """What is kept off the devices, or nothing."""
         return self.offload or STAYS
+
+    @property
+    def spreads_tables(self) -> TableSharding:
+        """How embedding tables are spread, or the default."""
+        return self.tables or WHOLE
 
     @property
     def keeper(self) -> Servers:

@@ -12,6 +12,7 @@ from perfmodel.specs.common import Group, Positive, Precision, Share, Size, Spec
 from perfmodel.specs.convnet import Convnet, Layer, convnet_faults
 from perfmodel.specs.custom import Custom, OpSpec, custom_faults
 from perfmodel.specs.experts import Experts, Latent, experts_faults
+from perfmodel.specs.recommender import Recommender, recommender_faults
 from perfmodel.yamlfile import Fault, Spec
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ __all__ = [
     "Layer",
     "OpSpec",
     "Patches",
+    "Recommender",
     "Training",
     "Transformer",
     "Workload",
@@ -131,7 +133,7 @@ class Training(Group):
     """Tokens of one sample; of an image model none."""
     target_sequence: Size | None = None
     """Tokens of the decoder's side of one sample; default as `sequence`."""
-    optimizer: Literal["sgd", "momentum", "adam", "lamb"] = "adam"
+    optimizer: Literal["sgd", "momentum", "adagrad", "adam", "lamb"] = "adam"
     precision: Annotated[Precision, KeepOrigin]
     adapters: Adapters | None = None
     """Low-rank adapters that are trained in the place of the weights (LoRA); None trains all weights."""
@@ -144,7 +146,7 @@ class Training(Group):
 class Workload(SpecFile):
     """A model and its training."""
 
-    model: Annotated[Transformer | Convnet | Custom, Field(discriminator="family")]
+    model: Annotated[Transformer | Convnet | Custom | Recommender, Field(discriminator="family")]
     training: Training
 
     def faults(self) -> Iterator[Fault]:
@@ -156,6 +158,8 @@ class Workload(SpecFile):
             yield from self._transformer_faults(self.model)
         elif isinstance(self.model, Convnet):
             yield from convnet_faults(self.model, "model")
+        elif isinstance(self.model, Recommender):
+            yield from recommender_faults(self.model, "model")
         else:
             yield from custom_faults(self.model, "model")
 
