@@ -38,7 +38,7 @@ def distinct_rows(*, table: Count, lookups: Count, skew: Count) -> Count:
     >>> round(float(distinct_rows(table=1e6, lookups=1e6, skew=0.0)) / 1e6, 2)
     0.63
     >>> round(float(distinct_rows(table=1e6, lookups=1e6, skew=1.2)) / 1e6, 2)
-    0.12
+    0.09
     """
     probability, there = _popularity(table, skew)
     looked_up = -np.expm1(-np.asarray(lookups, dtype=float)[..., np.newaxis] * probability)

@@ -86,13 +86,13 @@ class Pricing:
         """Some rows with their shard groups, under one choice."""
         strategy = self.chosen(choice)
         passes, schedule = (
-            (choice.sequence_parallel, choice.recompute, choice.stage_layers, choice.offload),
+            (choice.sequence_parallel, choice.recompute, choice.stage_layers, choice.offload, choice.tables),
             SCHEDULES[strategy.schedule],
         )
         place = self._table(("passes", choice.stage_layers), self._passes, strategy).place[rows]
         stage = self._table(("stage", *passes, choice.order, schedule.splits), self._stages, strategy)
         sync, states = self._table(
-            ("sync", choice.zero, choice.schedule, choice.order, choice.stage_layers, choice.offload,
+            ("sync", choice.zero, choice.schedule, choice.order, choice.stage_layers, choice.offload, choice.tables,
              strategy.weight_regather and choice.recompute == "full"),
             self._synchronisations, strategy,
         )  # fmt: skip
@@ -107,10 +107,10 @@ class Pricing:
 
     def _kept_off(self, choice: Choice, strategy: Strategy, rows: Column, groups: Column) -> dict[str, Floats]:
         """Bytes that one host keeps, by tier."""
-        if not strategy.keeps_off.tiers:
+        if not strategy.keeps_off.tiers and strategy.spreads_tables.memory == "device":
             return {}
         states = self._table(
-            ("states off", choice.zero, choice.stage_layers, choice.schedule, choice.offload),
+            ("states off", choice.zero, choice.stage_layers, choice.schedule, choice.offload, choice.tables),
             self._states_off,
             strategy,
         )
@@ -197,7 +197,7 @@ class Pricing:
     def _of_rows(self, strategy: Strategy) -> tuple[Layout, chain.Work]:
         """Each row, where shard groups do not matter."""
         layout = self._layout(self._columns, self._columns["dp"] * self._columns["cp"], strategy)
-        key = ("work", strategy.sequence_parallel, strategy.stage_layers)
+        key = ("work", strategy.sequence_parallel, strategy.stage_layers, strategy.tables)
         return layout, self._table(key, lambda s: chain.work_of(self.workload, s, layout), strategy)
 
     def _layout(self, columns: dict[str, Any], shard_group: Column, strategy: Strategy) -> Layout:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from perfmodel.planner.refusals import Refusals
     from perfmodel.specs import Strategy, Workload
     from perfmodel.specs.offload import Offload
+    from perfmodel.specs.tables import TableSharding
 
     Column = NDArray[np.int64]
     Mask = NDArray[np.bool_]
@@ -41,6 +42,7 @@ class Choice:
     order: str
     stage_layers: str
     offload: Offload | None
+    tables: TableSharding | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +184,8 @@ def choices(axes: Axes) -> tuple[Choice, ...]:
 
 def sharing(choice: Choice) -> tuple[Any, ...]:
     """What choices have in common that share masks and tables of passes."""
-    return choice.sequence_parallel, choice.recompute, choice.schedule, choice.stage_layers, str(choice.offload)
+    structured = str(choice.offload), str(choice.tables)
+    return choice.sequence_parallel, choice.recompute, choice.schedule, choice.stage_layers, *structured
 
 
 def allowed(space: Space, choice: Choice, axes: Axes, refused: Refusals) -> Column:
@@ -193,6 +196,8 @@ def allowed(space: Space, choice: Choice, axes: Axes, refused: Refusals) -> Colu
         same |= columns["tp"] == 1
     if choice.schedule != axes.choices["schedule"][0]:
         same |= columns["pp"] == 1
+    if choice.tables != axes.choices["tables"][0]:
+        same |= columns["dp"] <= (choice.tables.group or 1 if choice.tables else 1)
     orders = axes.choices["order"]
     for before in orders[: orders.index(choice.order)]:
         inside = refused.devices <= host_of(refused.hardware)
