@@ -24,12 +24,8 @@ def table_rules(workload: Workload, hardware: Hardware, strategy: Any, replicas:
     """Rules for the tables of a strategy, or of anything with degrees of the same names that are columns."""
     model, given = workload.model, strategy.tables
     if not isinstance(model, Recommender):
-        yield (
-            "tables",
-            given is not None,
-            lambda: f"{workload.name} has no embedding tables to spread; leave it out",
-            None,
-        )
+        told = f"{workload.name} has no embedding tables to spread; leave it out"
+        yield "tables", given is not None, told.__str__, given and given.by
         return
     sharding = given or WHOLE
     group = sharding.group or 1
