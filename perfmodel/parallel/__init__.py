@@ -85,6 +85,8 @@ class Share:
     boundary: Bytes
     """Activations that this device hands to the next block."""
     tied: Count
+    uneven: bool = False
+    """Blocks of the body take unequal times, so that which of them a stage has matters."""
 
     @property
     def layers(self) -> Count:
@@ -116,9 +118,10 @@ class Share:
 def divide(graph: Graph, layout: Layout, strategy: Strategy) -> Share:
     """The share of one device in each part of the graph."""
     sequence = layout.tp if strategy.sequence_parallel else 1
+    form = context.form_of(strategy)
 
     def local(op: Op) -> LocalOp:
-        piece = context.shard(op, strategy.context, ranks=layout.cp)
+        piece = context.shard(op, form, ranks=layout.cp)
         held = expert.shard(tensor.shard(piece, ranks=layout.tp, sequence=sequence), layout, strategy)
         held = tables.shard(held, layout, strategy.spreads_tables)
         vectors, gradients = (
@@ -132,8 +135,8 @@ def divide(graph: Graph, layout: Layout, strategy: Strategy) -> Share:
         )
         return LocalOp(
             held,
-            (*context.messages(held, strategy.context, layout.context, backward=False), *forward, *tokens, *vectors),
-            (*context.messages(held, strategy.context, layout.context, backward=True), *backward, *tokens, *gradients),
+            (*context.messages(held, form, layout.context, backward=False), *forward, *tokens, *vectors),
+            (*context.messages(held, form, layout.context, backward=True), *backward, *tokens, *gradients),
         )
 
     def blocks(of: tuple[Block, ...], stages: Count) -> tuple[LocalBlock, ...]:
@@ -145,4 +148,5 @@ def divide(graph: Graph, layout: Layout, strategy: Strategy) -> Share:
         blocks(graph.epilogue, 1),
         graph.boundary / layout.cp / sequence,
         graph.tied / layout.tp,
+        graph.uneven,
     )

@@ -10,8 +10,8 @@ from pydantic import ValidationError
 from perfmodel.errors import InputError, Place, Problem
 from perfmodel.origin import place_of
 from perfmodel.specs.offload import Offload
-from perfmodel.specs.sharding import STAGES, USEFUL
 from perfmodel.specs.recommender import Recommender
+from perfmodel.specs.sharding import STAGES, USEFUL
 from perfmodel.specs.strategy import order_faults
 from perfmodel.specs.tables import TableSharding
 from perfmodel.yamlfile import fault_message, nearest
@@ -38,12 +38,13 @@ CHOICES: dict[str, tuple[Any, ...]] = {
     "order": ("tp-cp-ep-dp-pp", "tp-cp-ep-pp-dp"),
     "stage_layers": ("equal", "last-fewer", "ends-fewer"),
     "offload": (None, *map(Offload.model_validate, OFFLOADS)),
+    "context": ("all-gather", "ring", "ulysses"),
     "tables": (None, *map(TableSharding.model_validate, SHARDINGS)),
 }
 """Structural choices, each with its values; the first is the plain one. Schedules are those that change no result: no weight is
 stale, no pass is without gradient. Orders and offloads are those that frameworks offer; others may be named."""
 DEFAULT: dict[str, tuple[Any, ...]] = {
-    **CHOICES, "zero": (0, 1, 2, 3), "schedule": ("1f1b",), "stage_layers": ("equal",), "offload": (None,),
+    **CHOICES, "zero": (0, 1, 2, 3), "schedule": ("1f1b",), "stage_layers": ("equal",), "offload": (None,), "context": ("all-gather",),
     "tables": (None,),
 }  # fmt: skip
 """What is searched where nobody says otherwise: most frameworks have one schedule, want layers that divide, and shard
