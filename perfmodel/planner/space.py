@@ -187,7 +187,7 @@ def sharing(choice: Choice) -> tuple[Any, ...]:
     """What choices have in common that share masks and tables of passes."""
     return (
         choice.sequence_parallel, choice.recompute, choice.schedule, choice.stage_layers, str(choice.offload), choice.context,
-        str(choice.tables),
+        choice.tables,
     )  # fmt: skip
 
 

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 Widths = Annotated[tuple[Size, ...], Field(max_length=1000)]
+MAX_TABLES = 10_000
+"""A file is untrusted: counts could fill the memory."""
 Skew = Annotated[Fraction, Field(ge=0, le=4)]
 Updates = Annotated[Literal["sgd", "rowwise-adagrad", "adagrad", "adam"], KeepOrigin]
 
@@ -62,7 +64,7 @@ class Recommender(Group):
     """Numbers of a vector, where a table does not say otherwise."""
     skew: Skew = 0.0
     """Exponent of Zipf's law that the popularity of rows follows; 0 looks all up alike."""
-    tables: Annotated[tuple[Table, ...], Field(min_length=1, max_length=100_000)]
+    tables: Annotated[tuple[Table, ...], Field(max_length=MAX_TABLES)]
     interaction: Literal["dot", "cat"] = "dot"
     """What is made of the vectors: products of all pairs beside the bottom's, or all of them one after the other."""
     cross: Cross | None = None
@@ -93,6 +95,16 @@ class Recommender(Group):
 
 def recommender_faults(model: Recommender, path: str) -> Iterator[Fault]:
     """Vectors that cannot be multiplied with one another, and parts that hang in the air."""
+    count = sum(int(table.count) for table in model.tables)
+    if count > MAX_TABLES:
+        yield Fault(
+            f"{path}.tables",
+            f"are {count:,}; at most {MAX_TABLES:,} are predicted at once, so join those that are alike",
+        )
+        return
+    if not count:
+        yield Fault(f"{path}.tables", "needs at least one table")
+        return
     widths = sorted({shape.width for shape in model.shapes})
     if model.interaction == "dot":
         if len(widths) > 1:
