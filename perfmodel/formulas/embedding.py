@@ -60,7 +60,7 @@ def popular_share(*, table: Count, kept: Count, skew: Count) -> Count:
         Fang et al., 2022 (arXiv:2208.05321): the distribution of ids decides the hit rate; its integral is derived.
 
     >>> round(float(popular_share(table=1e8, kept=1.5e6, skew=1.05)), 2)
-    0.84
+    0.85
     """
     power = 1 - np.asarray(skew, dtype=float)
     straight = np.abs(power) < 1e-6
