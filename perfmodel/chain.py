@@ -57,17 +57,18 @@ def work_of(workload: Workload, strategy: Strategy, layout: Layout) -> Work:
 
 def processor_of(workload: Workload, hardware: Hardware, strategy: Strategy) -> Processor:
     """The device as this job uses it."""
-    return Processor(hardware.device, workload.training.precision, strategy.attention)
+    link = HostSide(hardware.host, hardware.host.devices).rate
+    return Processor(hardware.device, workload.training.precision, strategy.attention, link=link)
 
 
 def stage_of(work: Work, passes: Passes, host: Host, layout: Layout) -> Stage:
     """The passes of one microbatch, priced: of the stage that takes longest."""
-    share, strategy = _longest(work.share, passes, layout), passes.strategy
+    share, strategy = work.share, passes.strategy
     leaving, tier, side = (
         leaving_activations(share, strategy), strategy.keeps_off.activations, HostSide(host, layout.devices),
     )  # fmt: skip
-    if share.uneven:
-        share = slowest(share, layout, [_once(passes, block) for block in share.body])
+    if share.uneven or _tells_kinds(share, layout):
+        share = slowest(share, layout, [layer_time(block, passes) for block in share.body])
     forward, backward = passes.forward(share.body), passes.backward(share.body)
     return Stage(
         body_forward=forward,
@@ -87,6 +88,11 @@ def body_time(body: tuple[LocalBlock, ...], passes: Passes) -> Seconds:
     return duration(passes.forward(body)) + duration(passes.backward(body))
 
 
+def layer_time(block: LocalBlock, passes: Passes) -> Seconds:
+    """Of the passes through one layer."""
+    return body_time((replace(block, repeat=1),), passes)
+
+
 def chunk_shares(stage: Stage, share: Share, passes: Passes, layout: Layout) -> tuple[list[float], list[float]] | None:
     """Of the passes of a stage, forward and backward, what each chunk along the model takes; None where layers tell it."""
     if not is_mixed(share) or not np.all(layout.cut.chunk) or passes.strategy.schedule in TURNING:
@@ -100,14 +106,6 @@ def chunk_shares(stage: Stage, share: Share, passes: Passes, layout: Layout) -> 
 def _tells_kinds(share: Share, layout: Layout) -> bool:
     """Whether layers of several kinds are told stage by stage; else a stage is taken to have the average of them."""
     return bool(layout.cut.sizes) and is_mixed(share)
-
-
-def _longest(share: Share, passes: Passes, layout: Layout) -> Share:
-    """The share of the stage whose layers take longest."""
-    if not _tells_kinds(share, layout):
-        return share
-    every = on_stage(share, layout, np.arange(int(layout.pp)))
-    return on_stage(share, layout, int(np.argmax(body_time(every.body, passes))))
 
 
 def _slack(share: Share, passes: Passes, layout: Layout, longest: Seconds) -> Seconds:
@@ -124,7 +122,7 @@ def sync_of(work: Work, hardware: Hardware, strategy: Strategy, layout: Layout) 
     return synchronise(
         Replicas(
             tied=share.trained.tied, units=share.layers, products=share.products, state=work.state, layout=layout,
-            hardware=hardware, strategy=strategy, **counts,
+            hardware=hardware, strategy=strategy, tables=sum(op.weights for op in share.tables), **counts,
         )
     )  # fmt: skip
 
@@ -133,12 +131,6 @@ def tree_of(stage: Stage, sync: Synchronisation, strategy: Strategy, layout: Lay
     """The tree of time of a step."""
     overlap, schedule = strategy.gradient_overlap == "backward", SCHEDULES[strategy.schedule]
     return step(stage, layout, sync, overlap=overlap, slowdown=processor.slowdown, schedule=schedule)
-
-
-def _once(passes: Passes, block: LocalBlock) -> Seconds:
-    """One repetition, forward and backward."""
-    one = (replace(block, repeat=1),)
-    return duration(passes.forward(one)) + duration(passes.backward(one))
 
 
 def _both(passes: Passes, blocks: tuple[LocalBlock, ...]) -> Part:

@@ -15,6 +15,7 @@ COMMUNICATION = (
     "tensor parallel",
     "context parallel",
     "expert parallel",
+    "table parallel",
     "data parallel",
     "pipeline parallel",
     "push",

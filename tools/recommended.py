@@ -138,8 +138,8 @@ def recommended(study: Study) -> Iterator[Recommended]:
             continue
         try:
             outcome = _searched(rows[0], study.folder, jobs[0])
-        except InputError as error:
-            sys.stderr.write(f"{rows[0].measurement.id}: {error.problems[0].message}\n")
+        except InputError as refused:
+            sys.stderr.write(f"{rows[0].measurement.id}: {refused.problems[0].message}\n")
             continue
         judged = (outcome for rows in configurations for outcome in judge(rows, study.name, study.folder))
         errors = [one.error for one in judged if one.counts and one.metric != "peak_memory" and one.error is not None]

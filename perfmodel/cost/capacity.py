@@ -194,10 +194,11 @@ def standing(held: Holdings, state: State, layout: Layout, strategy: Strategy, s
     stays, stepped = 1 - off.share("optimizer"), off.share("optimizer") * off.updates_on_host
     summed = state.gradient * (1 - off.share("gradients"))
     return Standing(
-        weights=over_ranks(0.0 if cast else versions * state.weight * (1 - off.share("parameters")), spread.parameters)
+        weights=held.tables
+        + over_ranks(0.0 if cast else versions * state.weight * (1 - off.share("parameters")), spread.parameters)
         - held.spared,
         gradients=np.where(whole, *(over_ranks(summed, scope, held.learning) for scope in ("N", spread.gradients))),
-        optimizer=over_ranks(state.optimizer * stays, spread.optimizer, held.learning),
+        optimizer=held.table_moments + over_ranks(state.optimizer * stays, spread.optimizer, held.learning),
         buckets=habits.bucket_size + over_ranks(state.weight * copies, "N", held.learning) * replicas,
         workspace=habits.workspace + 0.0 * np.asarray(stage),
         gathered=_gathered(held, state, layout, strategy),

@@ -9,10 +9,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perfmodel.formulas.attention import flash_attention
+from perfmodel.formulas.embedding import tiered_lookup
 from perfmodel.formulas.matmul import tiled_matmul
 from perfmodel.formulas.roofline import chunked, fused, paced, streaming
 from perfmodel.formulas.split import split_product
-from perfmodel.graph.kernels import Chunked, Convolution, FlashAttention, Fused, Gemm, Kernel, Repeated, Stream
+from perfmodel.graph.kernels import (
+    Chunked,
+    Convolution,
+    FlashAttention,
+    Fused,
+    Gemm,
+    Kernel,
+    Lookup,
+    Repeated,
+    Stream,
+)
 from perfmodel.specs.common import ELEMENT_BYTES, WIDE
 from perfmodel.timeline import Part, Repeat, Term, term
 
@@ -21,7 +32,7 @@ if TYPE_CHECKING:
     from perfmodel.specs.common import Precision
     from perfmodel.specs.hardware import Device
     from perfmodel.specs.strategy import Attention as AttentionKind
-    from perfmodel.units import Number
+    from perfmodel.units import BytesPerSecond, Number
 
 SCAN_PACE = 9.0e9
 """Bytes per second that one core of a GPU gets through in the Triton kernels of mamba_ssm.
@@ -41,6 +52,8 @@ class Processor:
     attention: AttentionKind = "flash"
     sustained: bool = True
     """At the clocks of hours of training; else at those of a short benchmark."""
+    link: BytesPerSecond = float("inf")
+    """Bytes a second to the memory of the host, for rows of tables that are there."""
 
     @property
     def wide(self) -> Precision:
@@ -130,6 +143,8 @@ class Processor:
                 return self._chunked(name, kernel, kind or "state space")
             case Stream():
                 return self._stream(name, kernel, kind or "memory-bound")
+            case Lookup():
+                return self._lookup(name, kernel, kind or "memory-bound")
             case Repeated():
                 return Repeat(name, self.time(kernel.kernel, prefix, kind), kernel.times)
 
@@ -233,3 +248,11 @@ class Processor:
             return term(name, streaming, kind=kind, **moved)
         rate = getattr(efficiency.pace, kernel.pace)
         return term(name, paced, kind=kind, elements=kernel.elements, rate=rate, **moved)
+
+    def _lookup(self, name: str, kernel: Lookup, kind: str) -> Term:
+        efficiency = self.device.efficiency
+        return term(
+            name, tiered_lookup, kind=kind, traffic=kernel.traffic, missed=kernel.missed,
+            bandwidth=self.device.memory.bandwidth, fraction=(efficiency.lookup or efficiency.streaming).fraction,
+            link=self.link, launch=efficiency.launch.time,
+        )  # fmt: skip

@@ -60,6 +60,12 @@ class Holdings:
     """Of it, what is on its way."""
     spared: Bytes = 0.0
     """What weights take less than in the precision that computes."""
+    tables: Bytes = 0.0
+    """Rows of embedding tables on the device, in the precision of their own."""
+    table_moments: Bytes = 0.0
+    """What their update keeps there."""
+    tables_off: Bytes = 0.0
+    """Of both, what is in the memory of the host."""
     trained: Holdings | None = None
     """Of them, what has gradients, where weights are frozen; None is all."""
 
@@ -107,8 +113,21 @@ def holdings(share: Share, layout: Layout, strategy: Strategy, stage: Count) -> 
         entering=np.where(first, prologue, 0), head=np.where(last, epilogue, 0), copies=copies,
         spared=sum(b.repeat * b.spared for b in on.body) + 0.0 * parameters,
         leaving=leaving, staged=np.minimum(leaving, IN_TRANSIT * leaving / np.maximum(on.layers, 1)),
+        **_tables(share),
         trained=None if share.trained is share else holdings(share.trained, layout, strategy, stage),
     )  # fmt: skip
+
+
+def _tables(share: Share) -> dict[str, Bytes]:
+    """Of embedding tables, whose gradients do not wait for the optimiser: bytes on the device, and in the memory of the host.
+
+    A cache on the device has copies of rows that the host has all of.
+    """
+    return {
+        "tables": sum(op.kept * op.weights for op in share.tables),
+        "table_moments": sum(op.kept * op.moments for op in share.tables),
+        "tables_off": sum((op.kept < 1) * (op.weights + op.moments) for op in share.tables),
+    }
 
 
 def leaving_activations(share: Share, strategy: Strategy) -> Bytes:

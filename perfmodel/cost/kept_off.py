@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from perfmodel.specs import Hardware, Strategy
     from perfmodel.units import Bytes, Count
 
-KEPT = ("optimizer", "gradients", "parameters", "activations", "buffers")
-"""What a host keeps: the states, and what of those on drives is on its way."""
+KEPT = ("optimizer", "gradients", "parameters", "activations", "buffers", "tables")
+"""What a host keeps: the states, what of those on drives is on its way, and embedding tables with their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def states_kept_off(held: Holdings, state: State, layout: Layout, strategy: Stra
     # two layers' worth of what drives keep is in pinned buffers: one is read as one is written
     share = np.minimum(1.0, 2 * held.unit / np.maximum(held.parameters, 1))
     buffers = share * sum(on_drives.values(), start=0.0)
-    return KeptOff({**in_memory, "buffers": buffers}, on_drives)
+    return KeptOff({**in_memory, "buffers": buffers, "tables": held.tables_off}, on_drives)
 
 
 def activations_kept_off(held: Holdings, layout: Layout, strategy: Strategy, stage: Count) -> KeptOff:

@@ -28,6 +28,7 @@ LADDER = {
     "exposed tensor parallel": "messages that nothing hides",
     "exposed context parallel": "likewise",
     "exposed expert parallel": "likewise",
+    "exposed table parallel": "likewise: ids, vectors and gradients of embedding tables",
     "exposed pipeline parallel": "likewise",
     "exposed data parallel": "likewise",
     "exposed parameter servers": "pushing, adding up, pulling that nothing hides",

@@ -13,7 +13,7 @@ from perfmodel.timeline import Overlap, Part, Serial, Term, term
 if TYPE_CHECKING:
     from perfmodel.specs.hardware import Host
     from perfmodel.specs.offload import Tier
-    from perfmodel.units import Bytes, Count
+    from perfmodel.units import Bytes, BytesPerSecond, Count
 
 KIND = "offload"
 """Of all these terms."""
@@ -31,6 +31,19 @@ class HostSide:
     def sharers(self) -> Count:
         """Devices of the job in one host."""
         return np.minimum(self.devices, self.host.devices)
+
+    @property
+    def rate(self) -> BytesPerSecond:
+        """Of copies to or from one device while all others copy too; of a host without a stated link without bound."""
+        host, takes = self.host, self.host.takes
+        if host.device_link is None:
+            return float("inf")
+        most = host.device_link * takes.fraction
+        return (
+            most
+            if takes.uplink is None
+            else np.minimum(most, takes.uplink / np.minimum(self.devices, takes.uplink_devices))
+        )
 
     def out(self, name: str, size: Bytes, tier: Tier) -> Part:
         """What a device sends; drives write what has arrived while more arrives."""

@@ -45,8 +45,13 @@ class Passes:
     def forward(self, blocks: Iterable[LocalBlock]) -> Part:
         """All operations of the blocks, in order."""
         blocks = tuple(blocks)
-        parts = tuple(self._repeat(b, [self._forward(op) for op in b.ops]) for b in blocks)
-        serial = Serial("forward", parts)
+        serial = Serial(
+            "forward",
+            tuple(
+                self._along_block(self._repeat(b, [self._forward(op) for op in b.ops]), blocks, backward=False)
+                for b in blocks
+            ),
+        )
         part = self._launched(serial, self._launches(serial, blocks, "forward"))
         return self._beside(part, blocks, "forward")
 
@@ -55,7 +60,13 @@ class Passes:
         again: Recompute = self.strategy.recompute if recompute else "none"
         modules = self.strategy.modules if recompute else frozenset()
         blocks = tuple(blocks)
-        serial = Serial("backward", tuple(self._backward_block(block, again, modules) for block in blocks))
+        serial = Serial(
+            "backward",
+            tuple(
+                self._along_block(self._backward_block(block, again, modules), blocks, backward=True)
+                for block in blocks
+            ),
+        )
         ways: tuple[Way, ...] = ("backward", "forward") if again == "full" else ("backward",)
         part = self._launched(serial, self._launches(serial, blocks, *ways))
         return self._beside(part, blocks, "backward", again)
@@ -93,6 +104,12 @@ class Passes:
         if not beside:
             return part
         return Overlap(name, (part, Serial(f"{name} messages", tuple(beside))), self.processor.slowdown)
+
+    def _along_block(self, block: Repeat, blocks: tuple[LocalBlock, ...], *, backward: bool) -> Part:
+        """A block with the messages of others that travel beside all of it."""
+        sent = (m for b in blocks for op in b.ops for m in (op.backward if backward else op.forward))
+        beside = [m for m in sent if m.under == block.name]
+        return self._together(block.name, block, beside, "") if beside else block
 
     def _backward_block(self, block: LocalBlock, again: Recompute, modules: frozenset[str]) -> Repeat:
         recomputed: list[Part] = [

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from perfmodel.formulas.attention import flash_attention
+from perfmodel.formulas.embedding import tiered_lookup
 from perfmodel.formulas.matmul import tiled_compute, tiled_matmul
 from perfmodel.formulas.roofline import chunked, fused, overlapped, paced, streaming
 from perfmodel.formulas.split import split_product
@@ -180,8 +181,15 @@ def _streaming(i: dict[str, Any], time: float) -> Position:
     return Position(0.0, i["traffic"], time, 0.0, i["bandwidth"], bound, factors)
 
 
+def _lookup(i: dict[str, Any], time: float) -> Position:
+    moving, missing = i["traffic"] / (i["fraction"] * i["bandwidth"]), i["missed"] / i["link"]
+    bound: Bound = "launch" if i["launch"] > moving + missing else "memory"
+    factors = _ladder(i["traffic"] / i["bandwidth"], share=moving, link=moving + missing, launch=time)
+    return Position(0.0, i["traffic"], time, 0.0, i["bandwidth"], bound, factors)
+
+
 POSITIONS: dict[Callable[..., Any], Callable[[dict[str, Any], float], Position]] = {
     tiled_matmul: _product, split_product: _split, flash_attention: _attention, fused: _fused,
-    chunked: _chunked, streaming: _streaming, paced: _streaming,
+    chunked: _chunked, streaming: _streaming, paced: _streaming, tiered_lookup: _lookup,
 }  # fmt: skip
 """How the position of each formula's kernels is found."""

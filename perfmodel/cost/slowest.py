@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfmodel.cost.holdings import on_stage
+from perfmodel.parallel.stages import on_stage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

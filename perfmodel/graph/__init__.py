@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from perfmodel.graph.convnet import convnet
 from perfmodel.graph.custom import custom
 from perfmodel.graph.graph import Block, Graph
+from perfmodel.graph.recommender import recommender
 from perfmodel.graph.transformer import transformer
 from perfmodel.specs.common import STORED_BYTES
-from perfmodel.specs.workload import Convnet, Transformer
+from perfmodel.specs.workload import Convnet, Recommender, Transformer
 
 if TYPE_CHECKING:
     from perfmodel.specs import Workload
@@ -46,4 +47,6 @@ def expand(
             model, microbatch=microbatch, element=element, merged=elementwise in {"merged", "chains"},
             channels_last=channels_last, persistent=persistent,
         )  # fmt: skip
+    if isinstance(model, Recommender):
+        return recommender(model, microbatch=microbatch, element=element, merged=elementwise in {"merged", "chains"})
     return custom(model, microbatch=microbatch, element=element, fused=fused)

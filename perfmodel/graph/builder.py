@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from perfmodel.graph.heads import vocabulary
 from perfmodel.graph.latent import latent_projections
 from perfmodel.graph.mixture import mixture
-from perfmodel.graph.ops import Attention, Elementwise, Embedding, Linear, Loss, Norm, Op
+from perfmodel.graph.ops import Attention, Elementwise, Embedding, Linear, Norm, Op
 from perfmodel.graph.statespace import state_space
 from perfmodel.specs.common import ELEMENT_BYTES
 
@@ -250,58 +251,3 @@ class Builder:
             return ()
         pairs = self.sequence**2
         return (Embedding("relative positions", pairs, m.heads, m.max_positions or 32, self.element, split="none"),)
-
-    def head(self) -> Ops:
-        """Final norm, output layer and loss."""
-        m = self.model
-        norm: Ops = (self.norm("final norm"),) if m.final_norm else ()
-        if m.pretraining_head:
-            return (*norm, *self.bert_head())
-        if m.classes:
-            output = self.linear("classifier", m.hidden, m.classes, "none", rows=self.batch, bias=True)
-            return (*norm, output, Loss("loss", self.batch, m.classes, self.element, split="none"))
-        return (*norm, *self.output(bias=False), *self.future())
-
-    def output(self, *, bias: bool) -> Ops:
-        """Logits over the vocabulary and their loss; a tied output layer adds no weights, but a bias may."""
-        m, words = self.model, vocabulary(self.model)
-        rows = self.tokens * m.predicted
-        logits = self.linear("logits", m.hidden, words, "column", rows=rows, bias=bias, shared=m.tied)
-        extra: Ops = (Embedding("logits bias", 1, 1, words, self.element, split="none"),) if bias and m.tied else ()
-        return (logits, *extra, Loss("loss", rows, words, self.element))
-
-    def future(self) -> Ops:
-        """Modules that predict tokens further ahead, one after the other (DeepSeek-V3, section 2.2, arXiv:2412.19437).
-
-        Each joins what came before with the embedding of the next token, and shares embedding and output layer.
-        """
-        m = self.model
-        module = (
-            self.norm("future norm"),
-            self.norm("future embedding norm"),
-            self.linear("future projection", 2 * m.hidden, m.hidden, "column", bias=False),
-            *self.layer(m.future),
-            self.norm("future final norm"),
-            *(replace(op, shared=True) if isinstance(op, Linear) else op for op in self.output(bias=False)),
-        )
-        return m.future_tokens * module
-
-    def bert_head(self) -> Ops:
-        """Pooler and next-sentence classifier; transform and logits of the masked positions."""
-        m, rows = self.model, self.tokens * self.model.predicted
-        activation = Elementwise(
-            "transform gelu", rows * m.hidden, self.element, kept=1, backward_traffic=3, split="none"
-        )
-        return (
-            self.linear("pooler", m.hidden, m.hidden, "none", rows=self.batch),
-            self.linear("next sentence", m.hidden, 2, "none", rows=self.batch),
-            self.linear("transform", m.hidden, m.hidden, "none", rows=rows),
-            activation,
-            self.norm("transform norm", rows=rows),
-            *self.output(bias=True),
-        )
-
-
-def vocabulary(model: Transformer) -> int:
-    """Words; 0 of an image model."""
-    return int(model.vocabulary or 0)

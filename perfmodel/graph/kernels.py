@@ -143,6 +143,22 @@ class Stream:
 
 
 @dataclass(frozen=True, slots=True)
+class Lookup:
+    """A kernel that gathers or changes rows of tables."""
+
+    name: str
+    traffic: Bytes
+    """Of the memory of the device, in whole sectors."""
+    missed: Bytes = 0.0
+    """Of rows in the memory of the host."""
+
+    @property
+    def flops(self) -> Flop:
+        """Not counted, as of streams."""
+        return 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Repeated:
     """The same kernel several times, each waiting for the one before: the steps of a recurrence, the blocks of a ring."""
 
@@ -165,4 +181,4 @@ class Repeated:
         return self.times * self.kernel.traffic
 
 
-Kernel = Gemm | Convolution | FlashAttention | Fused | Chunked | Stream | Repeated
+Kernel = Gemm | Convolution | FlashAttention | Fused | Chunked | Stream | Lookup | Repeated

@@ -6,8 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from perfmodel.graph.adapters import adapted
-from perfmodel.graph.builder import Builder, Ops, vocabulary
+from perfmodel.graph.builder import Builder, Ops
 from perfmodel.graph.graph import Block, Graph
+from perfmodel.graph.heads import head, vocabulary
 from perfmodel.specs.common import ELEMENT_BYTES, STORED_BYTES
 from perfmodel.specs.workload import sequence_of
 
@@ -48,7 +49,7 @@ def transformer(model: Transformer, training: Training, *, microbatch: Count, fu
         prologue = (*prologue, Block("decoder embedding", top.relative()))
     freeze = training.adapters
     return Graph(
-        adapted(prologue, freeze), adapted(body, freeze), adapted((Block("head", top.head()),), freeze),
+        adapted(prologue, freeze), adapted(body, freeze), adapted((Block("head", head(top)),), freeze),
         boundary=build.tokens * model.hidden * stored,
         tied=vocabulary(model) * model.hidden if model.tied and model.vocabulary else 0,
         tokens=build.tokens if top is build else build.tokens + top.tokens, uneven=model.pattern is not None,

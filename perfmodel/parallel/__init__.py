@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from perfmodel.graph.adapters import spared
-from perfmodel.graph.ops import Experts, Linear, is_frozen
-from perfmodel.parallel import context, expert, tensor
+from perfmodel.graph.ops import Experts, Linear, Tables, is_frozen
+from perfmodel.parallel import context, expert, tables, tensor
 from perfmodel.parallel.layout import Group, Layout, arrange
 from perfmodel.parallel.messages import Message
 from perfmodel.parallel.rules import replicas
@@ -42,8 +42,8 @@ class LocalBlock:
 
     @property
     def parameters(self) -> Count:
-        """That this device holds of one repetition."""
-        return sum(local.op.parameters for local in self.ops)
+        """That this device holds of one repetition, without those of embedding tables, whose states are their own."""
+        return sum(local.op.parameters for local in self.ops if not isinstance(local.op, Tables))
 
     @property
     def spared(self) -> Bytes:
@@ -105,6 +105,11 @@ class Share:
         return sum(b.repeat * sum(isinstance(local.op, Linear | Experts) for local in b.ops) for b in self.body)
 
     @property
+    def tables(self) -> tuple[Tables, ...]:
+        """Embedding tables, each all that one device has of it."""
+        return tuple(local.op for block in self.body for local in block.ops if isinstance(local.op, Tables))
+
+    @property
     def trained(self) -> Share:
         """What of it is trained; the share itself where no weights are frozen."""
         blocks = (*self.prologue, *self.body, *self.epilogue)
@@ -124,6 +129,10 @@ def divide(graph: Graph, layout: Layout, strategy: Strategy) -> Share:
     def local(op: Op) -> LocalOp:
         piece = context.shard(op, form, ranks=layout.cp)
         held = expert.shard(tensor.shard(piece, ranks=layout.tp, sequence=sequence), layout, strategy)
+        held = tables.shard(held, layout, strategy.spreads_tables)
+        vectors, gradients = (
+            tables.messages(held, layout, strategy.spreads_tables, backward=backward) for backward in (False, True)
+        )
         tokens = expert.messages(piece, held, layout, strategy)
         spread, pieces = strategy.sequence_parallel, strategy.tensor_overlap == "passes"
         forward = tensor.forward_messages(piece, layout.tensor, sequence_parallel=spread, pieces=pieces)
@@ -132,8 +141,8 @@ def divide(graph: Graph, layout: Layout, strategy: Strategy) -> Share:
         )
         return LocalOp(
             held,
-            (*context.messages(held, form, layout.context, backward=False), *forward, *tokens),
-            (*context.messages(held, form, layout.context, backward=True), *backward, *tokens),
+            (*context.messages(held, form, layout.context, backward=False), *forward, *tokens, *vectors),
+            (*context.messages(held, form, layout.context, backward=True), *backward, *tokens, *gradients),
         )
 
     def blocks(of: tuple[Block, ...], stages: Count) -> tuple[LocalBlock, ...]:

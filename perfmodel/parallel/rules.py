@@ -19,6 +19,7 @@ from perfmodel.parallel.near import divisors, multiples
 from perfmodel.parallel.offload_rules import offload_faults
 from perfmodel.parallel.scan_rules import scan_rules
 from perfmodel.parallel.schedule_rules import schedule_faults
+from perfmodel.parallel.table_rules import table_rules
 from perfmodel.specs.sharding import sharding_of
 from perfmodel.specs.workload import Transformer, sequence_of
 
@@ -70,6 +71,10 @@ class Rules:
         yield from self._precision_rules()
         yield from self._base_rules()
         yield from self._server_rules()
+        yield from (
+            self._rule(*fault)
+            for fault in table_rules(self.workload, self.hardware, self.strategy, replicas(self.strategy))
+        )
         yield from (self._rule(*fault) for fault in offload_faults(self.strategy, self.hardware))
 
     def _rule(self, path: str, broken: Any, message: Callable[[], str], blamed: Any = None) -> Rule:

@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     from perfmodel.specs import Strategy, Workload
     from perfmodel.units import Bytes
 
-MOMENTS = {"sgd": 0, "momentum": 1, "adam": 2, "lamb": 2}
+MOMENTS = {"sgd": 0, "momentum": 1, "adagrad": 1, "adam": 2, "lamb": 2}
 """fp32 states that an optimiser keeps for each parameter."""
 
-SEPARATE = {"sgd": 3, "momentum": 11, "adam": 35, "lamb": 35}
+SEPARATE = {"sgd": 3, "momentum": 11, "adagrad": 14, "adam": 35, "lamb": 35}
 """Numbers that the separate operations of an optimiser read and write for each parameter.
 
 Of Adam as in NVIDIA's BertAdam: norm 1; clip 4; first moment 2 + 3, second 2 + 4; root 2, epsilon 2, quotient 3; decay 2 + 3;
-learning rate 2; negative 2; sum 3. Of SGD with momentum as in PyTorch: decay 3, momentum 2 + 3, sum 3.
+learning rate 2; negative 2; sum 3. Of SGD with momentum as in PyTorch: decay 3, momentum 2 + 3, sum 3. Of Adagrad: decay 3, sum of squares 4, root 2, epsilon 2, quotient 3.
 """
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from perfmodel.errors import InputError, Place, Problem
 from perfmodel.planner.space import grouped
 from perfmodel.specs.offload import STAYS
+from perfmodel.specs.tables import WHOLE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -87,6 +88,7 @@ def _columns(question: Question, choice: Choice, made: Candidates, fits: Any) ->
     degrees = {name: np.broadcast_to(np.asarray(getattr(made.layout, name)), size).astype(np.int64) for name in DEGREES}
     chosen = {field.name: np.full(size, getattr(choice, field.name)) for field in fields(choice)}
     chosen["zero"] = np.full(size, str(choice.zero))  # a stage, or letters
+    chosen["tables"] = np.full(size, str(choice.tables or WHOLE))
     chosen["offload"] = np.full(size, str(choice.offload or STAYS))
     group = np.broadcast_to(np.asarray(made.layout.shard_group if grouped(choice.zero) else 1), size).astype(np.int64)
     return {

@@ -10,8 +10,10 @@ from pydantic import ValidationError
 from perfmodel.errors import InputError, Place, Problem
 from perfmodel.origin import place_of
 from perfmodel.specs.offload import Offload
+from perfmodel.specs.recommender import Recommender
 from perfmodel.specs.sharding import STAGES, USEFUL
 from perfmodel.specs.strategy import order_faults
+from perfmodel.specs.tables import TableSharding
 from perfmodel.yamlfile import fault_message, nearest
 
 if TYPE_CHECKING:
@@ -26,6 +28,8 @@ OFFLOADS = (
     "optimizer=host+gradients=host+parameters=host+activations=host",
 )  # fmt: skip
 """What frameworks offer to keep on hosts, from little to much."""
+SHARDINGS = ("row", "column", "table-row", "replicated", "table/8", "table/64", "row/8", "row/64")
+"""Of embedding tables, beside whole tables over all replicas; others may be named."""
 CHOICES: dict[str, tuple[Any, ...]] = {
     "sequence_parallel": (False, True),
     "zero": (*range(len(STAGES)), *(letters for letters in USEFUL if letters not in STAGES)),
@@ -35,11 +39,13 @@ CHOICES: dict[str, tuple[Any, ...]] = {
     "stage_layers": ("equal", "last-fewer", "ends-fewer"),
     "offload": (None, *map(Offload.model_validate, OFFLOADS)),
     "context": ("all-gather", "ring", "ulysses"),
+    "tables": (None, *map(TableSharding.model_validate, SHARDINGS)),
 }
 """Structural choices, each with its values; the first is the plain one. Schedules are those that change no result: no weight is
 stale, no pass is without gradient. Orders and offloads are those that frameworks offer; others may be named."""
 DEFAULT: dict[str, tuple[Any, ...]] = {
     **CHOICES, "zero": (0, 1, 2, 3), "schedule": ("1f1b",), "stage_layers": ("equal",), "offload": (None,), "context": ("all-gather",),
+    "tables": (None,),
 }  # fmt: skip
 """What is searched where nobody says otherwise: most frameworks have one schedule, want layers that divide, and shard
 states as ZeRO does, and keep all of them on the devices."""
@@ -65,12 +71,13 @@ class Axes:
         return np.ones(np.shape(values), dtype=bool) if named is None else np.isin(values, named)
 
 
-def axes_of(strategy: Strategy, fixed: Mapping[str, Any]) -> Axes:
+def axes_of(strategy: Strategy, fixed: Mapping[str, Any], model: object = None) -> Axes:
     """Axes that the user fixed, else as the strategy states them, else all values.
 
     Args:
         strategy: what it states itself of an axis is kept.
         fixed: {axis: value or values}, which goes before it.
+        model: what is planned; only recommenders have tables to spread.
 
     Raises InputError with each axis or value that there is none of.
     """
@@ -81,6 +88,10 @@ def axes_of(strategy: Strategy, fixed: Mapping[str, Any]) -> Axes:
     named = {name: _values(name, value) for name, value in {**stated, **fixed}.items() if value is not None}
     if "offload" in named:
         named["offload"] = tuple(dict.fromkeys(map(_offload, named["offload"])))
+    if "tables" in named:
+        named["tables"] = tuple(dict.fromkeys(map(_sharding, named["tables"])))
+    elif isinstance(model, Recommender):
+        named["tables"] = CHOICES["tables"]
     choices = {name: named.get(name, values) for name, values in DEFAULT.items()}
     if strategy.sync != "all-reduce":
         if any(named.get("zero", (0,))):
@@ -108,8 +119,8 @@ def _faults(fixed: Mapping[str, Any]) -> Iterator[Problem]:
         for one in _values(name, value):
             if name == "order":
                 yield from (Problem(place, "", fault.message) for fault in order_faults(str(one)))
-            elif name == "offload":
-                yield from (Problem(place, "", message) for message in _offload_faults(one))
+            elif name in STRUCTURED:
+                yield from (Problem(place, "", message) for message in _spec_faults(STRUCTURED[name], one))
             elif name in CHOICES and not any(
                 one is known or (one == known and type(one) is type(known)) for known in CHOICES[name]
             ):
@@ -124,11 +135,21 @@ def _offload(value: Any) -> Offload | None:
     return made if made.tiers else None
 
 
-def _offload_faults(value: Any) -> Iterator[str]:
+def _sharding(value: Any) -> TableSharding | None:
+    """As a strategy has it; None is the default."""
+    made = TableSharding() if value is None else TableSharding.model_validate(value)
+    return None if made == TableSharding() else made
+
+
+STRUCTURED: dict[str, type[Offload | TableSharding]] = {"offload": Offload, "tables": TableSharding}
+"""Choices with fields of their own, which a text may state."""
+
+
+def _spec_faults(spec: type[Offload | TableSharding], value: Any) -> Iterator[str]:
     try:
-        made = Offload() if value is None else Offload.model_validate(value)
+        made = spec() if value is None else spec.model_validate(value)
     except ValidationError as error:
-        yield from (fault_message(Offload, fault["loc"], fault) for fault in error.errors())
+        yield from (fault_message(spec, fault["loc"], fault) for fault in error.errors())
         return
     yield from (fault.message for fault in made.faults())
 

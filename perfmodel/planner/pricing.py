@@ -5,41 +5,37 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, reduce
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from perfmodel import chain
 from perfmodel.cost.capacity import Moments, passing, standing
-from perfmodel.cost.holdings import holdings
 from perfmodel.cost.kept_off import activations_kept_off, on_host, states_kept_off
 from perfmodel.parallel import Layout
 from perfmodel.parallel.cut import cut_of
 from perfmodel.parallel.layout import host_of
 from perfmodel.planner.distinct import Classes, Distinct, DistinctPasses, DistinctProcessor
 from perfmodel.planner.priced import column_of, computing, each_part, flattened, gathered
-from perfmodel.planner.telling import telling_columns
+from perfmodel.planner.telling import paired, telling
 from perfmodel.schedule import SCHEDULES
 from perfmodel.timeline import Repeat, duration
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from numpy.typing import NDArray
 
     from perfmodel.cost.compute import Processor
-    from perfmodel.cost.holdings import Holdings
     from perfmodel.cost.kept_off import KeptOff
     from perfmodel.planner.space import Choice, Column, Space
     from perfmodel.schedule import Stage
     from perfmodel.specs import Hardware, Strategy, Workload
     from perfmodel.sync import Synchronisation
     from perfmodel.timeline import Part
-    from perfmodel.units import Count, Number
+    from perfmodel.units import Number
 
     Floats = NDArray[np.float64]
-
-T = TypeVar("T")
 
 
 def _classes(columns: dict[str, Column]) -> Classes:
@@ -88,13 +84,20 @@ class Pricing:
         """Some rows with their shard groups, under one choice."""
         strategy = self.chosen(choice)
         passes, schedule = (
-            (choice.sequence_parallel, choice.recompute, choice.stage_layers, choice.offload, choice.context),
+            (
+                choice.sequence_parallel,
+                choice.recompute,
+                choice.stage_layers,
+                choice.offload,
+                choice.context,
+                choice.tables,
+            ),
             SCHEDULES[strategy.schedule],
         )
         place = self._table(("passes", choice.stage_layers), self._passes, strategy).place[rows]
         stage = self._table(("stage", *passes, choice.order, schedule.splits), self._stages, strategy)
         sync, states = self._table(
-            ("sync", choice.zero, choice.schedule, choice.order, choice.stage_layers, choice.offload,
+            ("sync", choice.zero, choice.schedule, choice.order, choice.stage_layers, choice.offload, choice.tables,
              strategy.weight_regather and choice.recompute == "full"),
             self._synchronisations, strategy,
         )  # fmt: skip
@@ -103,16 +106,16 @@ class Pricing:
         layout = self._layout(columns, self.space.groups.size[groups], strategy)
         return Candidates(
             strategy, layout, self.processor, _chunked(_gathered(stage, place), columns["vpp"]), _gathered(sync, groups),
-            tuple((held, groups, moved, rows) for held, moved in _paired(states, activations)),
+            tuple((held, groups, moved, rows) for held, moved in paired(states, activations)),
             self._kept_off(choice, strategy, rows, groups),
         )  # fmt: skip
 
     def _kept_off(self, choice: Choice, strategy: Strategy, rows: Column, groups: Column) -> dict[str, Floats]:
         """Bytes that one host keeps, by tier."""
-        if not strategy.keeps_off.tiers:
+        if not strategy.keeps_off.tiers and strategy.spreads_tables.memory == "device":
             return {}
         states = self._table(
-            ("states off", choice.zero, choice.stage_layers, choice.schedule, choice.offload),
+            ("states off", choice.zero, choice.stage_layers, choice.schedule, choice.offload, choice.tables),
             self._states_off,
             strategy,
         )
@@ -121,20 +124,24 @@ class Pricing:
         devices = on_host(self.hardware, self.space.devices)
         return {
             tier: devices
-            * reduce(np.maximum, (one[groups] + other[rows] for one, other in _paired(states[tier], moved[tier])))
+            * reduce(np.maximum, (one[groups] + other[rows] for one, other in paired(states[tier], moved[tier])))
             for tier in ("host", "nvme")
         }
 
     def _states_off(self, strategy: Strategy) -> dict[str, tuple[Floats, ...]]:
         """Of each factorisation and shard group, by stage: bytes that one device keeps on its host."""
         layout, work = self._of_groups(strategy)
-        kept = [states_kept_off(held, work.state, layout, strategy) for held, _ in _telling(work, layout, strategy)]
+        kept = [
+            states_kept_off(held, work.state, layout, strategy) for held, _ in telling(work.share, layout, strategy)
+        ]
         return _by_tier(kept, len(self.space.groups.base))
 
     def _activations_off(self, strategy: Strategy) -> dict[str, tuple[Floats, ...]]:
         """Likewise activations of each row."""
         layout, work = self._of_rows(strategy)
-        kept = [activations_kept_off(held, layout, strategy, stage) for held, stage in _telling(work, layout, strategy)]
+        kept = [
+            activations_kept_off(held, layout, strategy, stage) for held, stage in telling(work.share, layout, strategy)
+        ]
         return _by_tier(kept, np.size(layout.tp))
 
     @cached_property
@@ -155,7 +162,11 @@ class Pricing:
         work = chain.work_of(self.workload, strategy, layout)
         classes = _classes(columns)
         processor = DistinctProcessor(
-            self.hardware.device, self.workload.training.precision, strategy.attention, classes=classes
+            self.hardware.device,
+            self.workload.training.precision,
+            strategy.attention,
+            link=self.processor.link,
+            classes=classes,
         )
         stage = chain.stage_of(
             work, DistinctPasses(processor, self.hardware.network, strategy, work.state, classes),
@@ -172,7 +183,7 @@ class Pricing:
         layout, work = self._of_groups(strategy)
         sync = chain.sync_of(work, self.hardware, strategy, layout)
         stands = (
-            standing(held, work.state, layout, strategy, stage) for held, stage in _telling(work, layout, strategy)
+            standing(held, work.state, layout, strategy, stage) for held, stage in telling(work.share, layout, strategy)
         )
         size = len(self.space.groups.base)
         states = tuple(_columns(each.total, size) for each in stands)
@@ -181,7 +192,7 @@ class Pricing:
     def _passing(self, strategy: Strategy) -> tuple[Moments, ...]:
         """Activations of each row, by stage."""
         layout, work = self._of_rows(strategy)
-        moved = (passing(held, layout, strategy, stage) for held, stage in _telling(work, layout, strategy))
+        moved = (passing(held, layout, strategy, stage) for held, stage in telling(work.share, layout, strategy))
         return tuple(_columns(each.total, np.size(layout.tp)) for each in moved)
 
     def _of_groups(self, strategy: Strategy) -> tuple[Layout, chain.Work]:
@@ -195,7 +206,7 @@ class Pricing:
     def _of_rows(self, strategy: Strategy) -> tuple[Layout, chain.Work]:
         """Each row, where shard groups do not matter."""
         layout = self._layout(self._columns, self._columns["dp"] * self._columns["cp"], strategy)
-        key = ("work", strategy.sequence_parallel, strategy.stage_layers, strategy.context)
+        key = ("work", strategy.sequence_parallel, strategy.stage_layers, strategy.context, strategy.tables)
         return layout, self._table(key, lambda s: chain.work_of(self.workload, s, layout), strategy)
 
     def _layout(self, columns: dict[str, Any], shard_group: Column, strategy: Strategy) -> Layout:
@@ -253,12 +264,6 @@ class Candidates:
         return column_of(column, np.size(self.layout.tp))
 
 
-def _telling(work: chain.Work, layout: Layout, strategy: Strategy) -> Iterator[tuple[Holdings, Count]]:
-    """What the stages have of which one is the fullest."""
-    for stage in telling_columns(work.share, layout):
-        yield holdings(work.share, layout, strategy, stage), stage
-
-
 def _by_tier(kept: list[KeptOff], size: int) -> dict[str, tuple[Floats, ...]]:
     """All states of a tier together, by stage."""
     return {
@@ -285,9 +290,3 @@ def _gathered(thing: Any, place: Column) -> Any:
 def _chunked(stage: Stage, chunks: Column) -> Stage:
     """Sends were priced for one chunk; each chunk of a stage has its own."""
     return replace(stage, sends=tuple(Repeat("chunks", part, chunks) for part in stage.sends))
-
-
-def _paired(states: tuple[T, ...], activations: tuple[T, ...]) -> Iterator[tuple[T, T]]:
-    """Stage by stage; where one table has layouts with more telling stages, the last stage stands in for them in the other."""
-    for at in range(max(len(states), len(activations))):
-        yield states[min(at, len(states) - 1)], activations[min(at, len(activations) - 1)]

@@ -98,7 +98,7 @@ def questions(
     others = {name: value for name, value in settings.items() if name not in AXES}
     loaded = [faults.of(partial(load_job, workload, name, strategy, others, sets)) for name in hardware]
     jobs = [job for job in loaded if job is not None]
-    axes = faults.of(lambda: axes_of(jobs[0].strategy, {**own, **fix})) if jobs else None
+    axes = faults.of(lambda: axes_of(jobs[0].strategy, {**own, **fix}, jobs[0].workload.model)) if jobs else None
     most = max((job.hardware.reach for job in jobs), default=0)
     if jobs and counts and min(counts) > most:
         message = f"{', '.join(map(str, counts))} are more than the {most} that {jobs[0].hardware.name} joins"

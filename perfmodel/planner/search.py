@@ -50,7 +50,10 @@ class Question:
     @property
     def all_limits(self) -> tuple[Limit, ...]:
         """With the memory of a device, and that of hosts where something may leave for it."""
-        hosts = host_room(self.hardware) if self.axes.choices["offload"] != (None,) else ()
+        leaving = self.axes.choices["offload"] != (None,) or any(
+            one and one.memory != "device" for one in self.axes.choices["tables"]
+        )
+        hosts = host_room(self.hardware) if leaving else ()
         return (capacity(self.hardware), *hosts, *self.limits)
 
     @property

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from perfmodel.planner.refusals import Refusals
     from perfmodel.specs import Strategy, Workload
     from perfmodel.specs.offload import Offload
+    from perfmodel.specs.tables import TableSharding
 
     Column = NDArray[np.int64]
     Mask = NDArray[np.bool_]
@@ -42,6 +43,7 @@ class Choice:
     stage_layers: str
     offload: Offload | None
     context: str
+    tables: TableSharding | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +187,7 @@ def sharing(choice: Choice) -> tuple[Any, ...]:
     """What choices have in common that share masks and tables of passes."""
     return (
         choice.sequence_parallel, choice.recompute, choice.schedule, choice.stage_layers, str(choice.offload), choice.context,
+        choice.tables,
     )  # fmt: skip
 
 
@@ -198,6 +201,8 @@ def allowed(space: Space, choice: Choice, axes: Axes, refused: Refusals) -> Colu
         same |= columns["pp"] == 1
     if choice.context != axes.choices["context"][0]:
         same |= columns["cp"] == 1
+    if choice.tables != axes.choices["tables"][0]:
+        same |= columns["dp"] <= (choice.tables.group or 1 if choice.tables else 1)
     orders = axes.choices["order"]
     for before in orders[: orders.index(choice.order)]:
         inside = refused.devices <= host_of(refused.hardware)

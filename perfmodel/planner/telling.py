@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from perfmodel.cost.holdings import telling_stages
+from perfmodel.cost.holdings import holdings, telling_stages
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
+    from perfmodel.cost.holdings import Holdings
     from perfmodel.parallel import Layout, Share
+    from perfmodel.specs import Strategy
     from perfmodel.units import Count
 
     Column = NDArray[np.int64]
+
+T = TypeVar("T")
+
+
+def telling(share: Share, layout: Layout, strategy: Strategy) -> Iterator[tuple[Holdings, Count]]:
+    """What the stages have of which one is the fullest, with their numbers."""
+    for stage in telling_columns(share, layout):
+        yield holdings(share, layout, strategy, stage), stage
+
+
+def paired(states: tuple[T, ...], activations: tuple[T, ...]) -> Iterator[tuple[T, T]]:
+    """Stage by stage; where one table has layouts with more telling stages, the last stage stands in for them in the other."""
+    for at in range(max(len(states), len(activations))):
+        yield states[min(at, len(states) - 1)], activations[min(at, len(activations) - 1)]
 
 
 def telling_columns(share: Share, layout: Layout) -> tuple[Count, ...]:

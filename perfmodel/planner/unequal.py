@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfmodel.chain import body_time
+from perfmodel.chain import layer_time
 from perfmodel.cost.capacity import footprint
 from perfmodel.parallel.cut import EVEN, TURNING
 from perfmodel.planner.partition import partition
@@ -47,7 +47,7 @@ def layer_times(made: Prediction) -> Floats:
     """Seconds of the passes of one microbatch through each layer along the model, forward and backward."""
     times = np.zeros(int(made.graph.layers))
     for block in made.share.body:
-        times[_places(block.places)] = float(body_time((replace(block, repeat=1),), made.passes))
+        times[_places(block.places)] = float(layer_time(block, made.passes))
     return times
 
 

@@ -36,4 +36,5 @@ def choices_text(strategy: Strategy) -> str:
     parts += [str(getattr(s, name)) for name in ("schedule", "order", "stage_layers", "context")
               if getattr(s, name) != getattr(plain, name)]  # fmt: skip
     parts += [f"offload {s.offload}"] if s.keeps_off.tiers else []
+    parts += [f"tables {s.tables}"] if s.tables else []
     return ", ".join(parts)

@@ -115,6 +115,12 @@ class Reduction(Group):
     fraction: Share
 
 
+class Lookup(Group):
+    """Share of the memory bandwidth that kernels reach which gather or change rows of embedding tables, in whole sectors."""
+
+    fraction: Share
+
+
 class Pace(Group):
     """Elements that the device finishes in a second in kernels which handle them one at a time."""
 
@@ -165,6 +171,8 @@ class Efficiency(Products):
     streaming: Streaming
     reduction: Reduction
     launch: Launch
+    lookup: Lookup | None = None
+    """None is that of elementwise kernels."""
     pace: Pace | None = None
     """None where memory alone binds."""
     contention: Contention | None = None

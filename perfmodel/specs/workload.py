@@ -12,6 +12,7 @@ from perfmodel.specs.common import Group, Positive, Precision, Share, Size, Spec
 from perfmodel.specs.convnet import Convnet, Layer, convnet_faults
 from perfmodel.specs.custom import Custom, OpSpec, custom_faults
 from perfmodel.specs.experts import Experts, Latent, experts_faults
+from perfmodel.specs.recommender import Recommender, recommender_faults
 from perfmodel.specs.statespace import LETTERS, Part, StateSpace, pattern_faults
 from perfmodel.yamlfile import Fault, Spec
 
@@ -26,6 +27,7 @@ __all__ = [
     "Layer",
     "OpSpec",
     "Patches",
+    "Recommender",
     "StateSpace",
     "Training",
     "Transformer",
@@ -168,7 +170,7 @@ class Training(Group):
     """Tokens of the decoder's side of one sample; default as `sequence`."""
     packed: Size | None = None
     """Tokens of a sample on average, where each sequence is packed of several that do not see one another; None: it is one sample."""
-    optimizer: Literal["sgd", "momentum", "adam", "lamb"] = "adam"
+    optimizer: Literal["sgd", "momentum", "adagrad", "adam", "lamb"] = "adam"
     precision: Annotated[Precision, KeepOrigin]
     adapters: Adapters | None = None
     """Low-rank adapters that are trained in the place of the weights (LoRA); None trains all weights."""
@@ -181,7 +183,7 @@ class Training(Group):
 class Workload(SpecFile):
     """A model and its training."""
 
-    model: Annotated[Transformer | Convnet | Custom, Field(discriminator="family")]
+    model: Annotated[Transformer | Convnet | Custom | Recommender, Field(discriminator="family")]
     training: Training
 
     def faults(self) -> Iterator[Fault]:
@@ -193,6 +195,8 @@ class Workload(SpecFile):
             yield from self._transformer_faults(self.model)
         elif isinstance(self.model, Convnet):
             yield from convnet_faults(self.model, "model")
+        elif isinstance(self.model, Recommender):
+            yield from recommender_faults(self.model, "model")
         else:
             yield from custom_faults(self.model, "model")
 

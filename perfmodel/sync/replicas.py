@@ -10,7 +10,8 @@ import numpy as np
 from perfmodel.cost.communication import exchange
 from perfmodel.formulas.roofline import streaming
 from perfmodel.parallel import Group, Message
-from perfmodel.timeline import Part, term
+from perfmodel.parallel.tables import TableGroups
+from perfmodel.timeline import Part, Repeat, term
 
 if TYPE_CHECKING:
     from perfmodel.cost.ports import Ports
@@ -71,6 +72,8 @@ class Replicas:
     """Of the parameters, those that are not frozen."""
     trained_experts: Count
     """Of the experts, likewise."""
+    tables: Bytes = 0.0
+    """Weights of embedding tables on one device, which have updates of their own."""
 
     @property
     def gradient(self) -> Bytes:
@@ -108,6 +111,17 @@ class Replicas:
         layout = self.layout
         pair = Group(2, layout.pipeline.stride * np.maximum(layout.pp - 1, 1))
         return self.message("mirrored stage all-reduce", "all-reduce", self.gradient, pair)
+
+    def table_copies(self) -> tuple[Part, ...]:
+        """Weights of embedding tables that groups of ranks hold copies of, which they average every few steps."""
+        if not np.any(np.asarray(self.tables) > 0):
+            return ()
+        sharding = self.strategy.spreads_tables
+        copies = TableGroups(self.layout, sharding).copies
+        message = exchange(
+            Message("table all-reduce", "all-reduce", self.tables, copies), self.hardware.network, "table parallel"
+        )
+        return (Repeat("table copies", message, 1 / sharding.period),)
 
     def bucket_copies(self) -> tuple[Part, ...]:
         """Gradients scaled into the buckets that travel, and the sums copied out of them: each read and written twice."""

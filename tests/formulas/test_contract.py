@@ -46,14 +46,14 @@ TILES = {"tile_rows", "tile_columns", "times", "weights"}
 """Have an axis of their own, the last."""
 RANGES = {
     "probability": (0.001, 0.999), "sigma": (0.01, 2.0), "shape": (0.5, 20.0), "tail": (1.5, 20.0),
-    "rate": (1e-6, 1e-4), "interval": (1e2, 1e4), "write": (1.0, 1e3), "restart": (1.0, 1e3),
+    "rate": (1e-6, 1e-4), "interval": (1e2, 1e4), "write": (1.0, 1e3), "restart": (1.0, 1e3), "skew": (0.0, 2.0),
 }  # fmt: skip
 """Of what has no meaning elsewhere: parameters of distributions, times of failures and checkpoints beside one another."""
 EITHER_WAY = {
     ("normal_kth", "deviation"), ("failure_rate", "device_mtbf"), ("failure_rate", "node_mtbf"), ("daly_interval", "write"),
     ("checkpointed_time", "interval"), ("checkpointed_deviation", "interval"), ("waiting_share", "mean"),
     ("last_bucket", "size"), ("last_bucket", "first"), ("last_bucket", "bucket"),
-    ("padding_time", "useful"), ("left_over", "busy"),
+    ("padding_time", "useful"), ("left_over", "busy"), ("row_traffic", "sector"),
 }  # fmt: skip
 """Arguments with a dimension whose growth may make a result smaller."""
 COUNTS_FLOP = {"tiled_matmul", "tiled_compute", "split_product", "flash_attention"}

@@ -162,6 +162,20 @@ CASES: dict[str, tuple[str, str, int, int, dict[str, Any]]] = {
             }
         },
     ),
+    "embedding tables": (
+        "dlrm-criteo-t15",
+        "dgx-a100-80gb",
+        64,
+        65536,
+        {"fix": {"zero": [0, 3], "microbatch": [256, 1024]}},
+    ),
+    "tables behind a cache": (
+        "dlrm-criteo-t15",
+        "dgx-a100-80gb",
+        8,
+        65536,
+        {"tables": {"by": "row", "memory": "cache"}, "fix": {"zero": 0}},
+    ),
     "another order": ("gpt3-175b", "dgx-a100-80gb", 64, 96, {"order": "tp-cp-ep-pp-dp"}),
 }
 every_case = pytest.mark.parametrize("case", CASES)

@@ -1,0 +1,181 @@
+"""Operations of recommenders: lookups in all tables at once, and products of all pairs of vectors."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from perfmodel.formulas.embedding import distinct_rows, popular_share, row_traffic
+from perfmodel.graph.kernels import Gemm, Lookup, Stream
+from perfmodel.units import Bytes, Count
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from perfmodel.graph.split import Kernels
+    from perfmodel.specs.recommender import Shape
+
+SECTOR = 32.0
+"""Bytes that the memory of a GPU moves at least (NVIDIA, CUDA C++ best practices guide, coalesced access)."""
+INDEX = 8
+"""Bytes of an id."""
+SORT_PASSES = 3
+"""Of the radix sort that brings equal ids together, each of which reads and writes an id and its position."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """All tables of a rank in one kernel, and their update in the one that makes their gradients (derived; as FBGEMM's table-batched embeddings).
+
+    A rank of a group of ``ranks`` looks up, for the batches of all of them, what it holds: whole tables, columns, or rows.
+    """
+
+    name: str
+    batch: Count
+    """Samples of one rank."""
+    shapes: tuple[Shape, ...]
+    element: Bytes
+    """Of a vector as it leaves the tables."""
+    number: Bytes
+    """Bytes of one number in a table."""
+    states: tuple[int, int] = (0, 0)
+    """fp32 numbers that the update keeps for each number, and for each row."""
+    under: str = ""
+    """The block beside which vectors travel; empty where there is none."""
+    ranks: Count = 1
+    pieces: Count = 1
+    """Into which columns are cut, each on a rank of its own."""
+    partial: Count = 1
+    """Ranks that each make a part of every vector, which are then added up."""
+    load: Count = 1.0
+    """Work of the fullest rank over the mean."""
+    fullness: Count = 1.0
+    """Bytes of the fullest rank over the mean."""
+    kept: float = 1.0
+    """Share of the rows in the memory of the device."""
+    hit_rate: float | None = None
+    """Of lookups that find theirs there; None follows from the skew of the tables."""
+
+    @property
+    def parameters(self) -> Count:
+        """Of all tables together: ranks hold parts of them, in states of their own."""
+        return sum(shape.rows * shape.width for shape in self.shapes)
+
+    @property
+    def vectors(self) -> Count:
+        """Numbers that the tables make of one sample."""
+        return sum(shape.width for shape in self.shapes)
+
+    @property
+    def lookups(self) -> Count:
+        """Of one sample."""
+        return sum(shape.lookups for shape in self.shapes)
+
+    @property
+    def weights(self) -> Bytes:
+        """Of the fullest rank."""
+        return self.parameters * self.number / self.ranks * self.fullness
+
+    @property
+    def moments(self) -> Bytes:
+        """What the update of the fullest rank keeps."""
+        each, whole = self.states
+        rows = sum(shape.rows for shape in self.shapes) * self.pieces
+        return 4.0 * (each * self.parameters + whole * rows) / self.ranks * self.fullness
+
+    @property
+    def saved(self) -> Bytes:
+        """Ids of what this rank looked up, for its gradients."""
+        return INDEX * self.batch * self.lookups * self.pieces * self.load
+
+    def forward(self) -> Kernels:
+        """Read each row that occurs, write the vectors."""
+        read, missed = self._rows(states=False)
+        made = self.batch * self.vectors * self.element * self.partial * self.load
+        return (Lookup(self.name, read + made, missed),)
+
+    def backward(self) -> Kernels:
+        """Sort the ids; read the gradient of each lookup; read and write each row that occurs, with its states."""
+        found = self.batch * self.lookups * self.pieces * self.load
+        sort = Stream(f"{self.name} sort", SORT_PASSES * 2 * (INDEX + INDEX) * found)
+        gradients = self.batch * sum(s.lookups * s.width for s in self.shapes) * self.element * self.load
+        changed, missed = self._rows(states=True)
+        return (sort, Lookup(f"{self.name} update", gradients + 2 * changed, 2 * missed))
+
+    def _rows(self, *, states: bool) -> tuple[Bytes, Bytes]:
+        """Bytes of the rows that occur, on the device and beyond its link."""
+        near: Bytes = 0.0
+        far: Bytes = 0.0
+        for size, share in self._occurring(states=states):
+            near, far = near + share * size, far + (1 - share) * size
+        return near, far
+
+    def _occurring(self, *, states: bool) -> Iterator[tuple[Bytes, float]]:
+        """For tables that are alike: bytes of their rows that occur on this rank, and the share on the device."""
+        each, whole = self.states if states else (0, 0)
+        for shape, count in Counter(self.shapes).items():
+            rows, width, lookups, skew = shape
+            occurring = distinct_rows(table=rows, lookups=self.batch * self.ranks * lookups, skew=skew)
+            mine = count * occurring * self.pieces / self.ranks * self.load
+            moved = row_traffic(rows=mine, row=width / np.asarray(self.pieces) * self.number, sector=SECTOR)
+            more = row_traffic(rows=mine, row=4.0 * (each * width / np.asarray(self.pieces) + whole), sector=SECTOR)
+            yield moved + more, self._hits(rows, skew)
+
+    def _hits(self, rows: int, skew: float) -> float:
+        if self.kept in {0.0, 1.0} or self.hit_rate is not None:
+            return self.kept if self.hit_rate is None else self.hit_rate
+        return float(popular_share(table=rows, kept=self.kept * rows, skew=skew))
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Products of all pairs of vectors of a sample (Naumov et al., 2019, section 2.1.3), beside the first of them."""
+
+    name: str
+    batch: Count
+    vectors: int
+    width: int
+    element: Bytes
+
+    @property
+    def parameters(self) -> Count:
+        """None."""
+        return 0
+
+    @property
+    def outputs(self) -> int:
+        """Of one sample: each pair once, and the first vector."""
+        return self.vectors * (self.vectors - 1) // 2 + self.width
+
+    @property
+    def saved(self) -> Bytes:
+        """All vectors, one after the other."""
+        return self.batch * self._stacked
+
+    @property
+    def _stacked(self) -> Bytes:
+        return self.vectors * self.width * self.element
+
+    def forward(self) -> Kernels:
+        """Put the vectors together, multiply them with one another, pick one triangle of the products."""
+        return (
+            Stream(f"{self.name} stack", 2 * self.saved),
+            self._product(self.name, self.vectors, self.width),
+            Stream(f"{self.name} triangle", 2 * self.batch * self.outputs * self.element),
+        )
+
+    def backward(self) -> Kernels:
+        """The triangle into a square; its products with the vectors, once from each side; the gradients apart."""
+        square = self.batch * self.vectors**2 * self.element
+        return (
+            Stream(f"{self.name} triangle backward", square + self.batch * self.outputs * self.element),
+            self._product(f"{self.name} left gradient", self.width, self.vectors),
+            self._product(f"{self.name} right gradient", self.width, self.vectors),
+            Stream(f"{self.name} stack backward", 4 * self.saved),
+        )
+
+    def _product(self, name: str, columns: int, depth: int) -> Gemm:
+        return Gemm(name, self.vectors, columns, depth, self.element, count=self.batch)
