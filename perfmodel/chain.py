@@ -82,7 +82,7 @@ def sync_of(work: Work, hardware: Hardware, strategy: Strategy, layout: Layout) 
     counts = fullest(share, layout, strategy)
     return synchronise(
         Replicas(
-            tied=share.trained.tied, units=share.layers, products=share.products, state=work.state, layout=layout,
+            tied=share.trained.tied, units=share.layers, products=share.products, tensors=share.trained.tensors, state=work.state, layout=layout,
             hardware=hardware, strategy=strategy, **counts,
         )
     )  # fmt: skip

@@ -12,6 +12,7 @@ from perfmodel.specs.allocation import USUAL, Allocation
 from perfmodel.specs.common import Group
 from perfmodel.specs.offload import STAYS, Offload
 from perfmodel.specs.sharding import Sharding, Zero, sharding_of
+from perfmodel.specs.weight_loop import WeightLoop
 from perfmodel.units import Bytes, BytesPerSecond, Seconds
 from perfmodel.yamlfile import Fault, Spec
 
@@ -105,6 +106,8 @@ class Strategy(Spec):
     """None leaves the host out, and makes a prediction less sure."""
     allocation: Allocation | None = None
     """What the software allocates beside states and activations; None is that of Megatron-Core, without a workspace."""
+    weight_loop: WeightLoop | None = None
+    """What the script does tensor by tensor once gradients are summed; None is nothing beside the optimiser."""
 
     devices: Degree | None = None
     """Devices of the job; default tp x pp x cp x dp."""
@@ -222,7 +225,7 @@ class Strategy(Spec):
         if self.modules and self.recompute == "full":
             message = "full recomputes all of each layer already; leave it out, or take recompute none"
             yield Fault("recompute_modules", message, self.recompute_modules)
-        for name in ("framework", "allocation"):
+        for name in ("framework", "allocation", "weight_loop"):
             group: Group | None = getattr(self, name)
             if group and group.source not in self.sources:
                 yield Fault(f"{name}.source", f"{group.source!r} is no key of 'sources'", group.source)

@@ -1,0 +1,35 @@
+"""How many tensors the weights of an operation are, as a framework's optimiser sees them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perfmodel.graph.ops import Conv2d, Experts, Linear, Lstm, Norm
+
+if TYPE_CHECKING:
+    from perfmodel.graph.ops import Op
+    from perfmodel.units import Count
+
+LSTM_TENSORS = 4
+"""Of a layer: weights of inputs and of hidden states, and a bias with each, as PyTorch and cuDNN keep them."""
+
+
+def tensors(op: Op) -> Count:
+    """Weights and bias of a product or convolution, scale and shift of a norm, one of a table; experts one by one.
+
+    >>> tensors(Linear("q", rows=8, inputs=4, outputs=4, element=2, bias=True))
+    2
+    """
+    match op:
+        case Linear(shared=True):
+            return 0
+        case Linear() | Conv2d():
+            return 1 + op.bias
+        case Norm():
+            return op.affine
+        case Lstm():
+            return LSTM_TENSORS
+        case Experts():
+            return op.experts * (2 + op.gated) * (1 + op.bias)
+        case _:
+            return int(bool(op.parameters))
