@@ -12,6 +12,7 @@ import numpy as np
 
 from perfmodel.cost.compute import Processor
 from perfmodel.cost.holdings import fullest, leaving_activations
+from perfmodel.cost.input import prepared
 from perfmodel.cost.offload import HostSide
 from perfmodel.graph import expand
 from perfmodel.parallel import Group, Message, divide
@@ -73,6 +74,7 @@ def stage_of(work: Work, passes: Passes, host: Host, layout: Layout) -> Stage:
         asynchronous=float(strategy.pipeline_overlap == "chunks"),
         saves=() if tier == "none" else (side.out("activations", leaving, tier),),
         restores=() if tier == "none" else (side.back("activations", leaving, tier),),
+        input=prepared(strategy.input, host, layout),
     )
 
 

@@ -68,6 +68,15 @@ class Rules:
         yield from self._precision_rules()
         yield from self._server_rules()
         yield from (self._rule(*fault) for fault in offload_faults(self.strategy, self.hardware))
+        yield from self._input_rules()
+
+    def _input_rules(self) -> Iterator[Rule]:
+        fed, machine = self.strategy.input, self.hardware
+        if fed is not None and fed.cores is None and machine.host.cores is None:
+            message = (
+                f"{machine.name} states no host.cores; give those that prepare samples, as strategy.input.cores=16"
+            )
+            yield self._rule("input.cores", np.asarray(True), message.__str__, fed.sample)  # noqa: FBT003 - a mask
 
     def _rule(self, path: str, broken: Any, message: Callable[[], str], blamed: Any = None) -> Rule:
         """A rule that blames a field of the strategy, or a value that stands elsewhere."""

@@ -9,7 +9,8 @@ from pydantic import AfterValidator, Field
 
 from perfmodel.origin import Fraction, Integer, KeepOrigin, Text
 from perfmodel.specs.allocation import USUAL, Allocation
-from perfmodel.specs.common import Group
+from perfmodel.specs.common import OPTIONS, Group
+from perfmodel.specs.input_pipeline import InputPipeline
 from perfmodel.specs.offload import STAYS, Offload
 from perfmodel.specs.sharding import Sharding, Zero, sharding_of
 from perfmodel.specs.weight_loop import WeightLoop
@@ -108,6 +109,8 @@ class Strategy(Spec):
     """What the software allocates beside states and activations; None is that of Megatron-Core, without a workspace."""
     weight_loop: WeightLoop | None = None
     """What the script does tensor by tensor once gradients are summed; None is nothing beside the optimiser."""
+    input: InputPipeline | None = None
+    """How hosts prepare samples; None takes them to be ready, as synthetic ones are."""
 
     devices: Degree | None = None
     """Devices of the job; default tp x pp x cp x dp."""
@@ -225,9 +228,9 @@ class Strategy(Spec):
         if self.modules and self.recompute == "full":
             message = "full recomputes all of each layer already; leave it out, or take recompute none"
             yield Fault("recompute_modules", message, self.recompute_modules)
-        for name in ("framework", "allocation", "weight_loop"):
+        for name in ("framework", "allocation", "weight_loop", "input"):
             group: Group | None = getattr(self, name)
-            if group and group.source not in self.sources:
+            if group and group.source not in {*self.sources, OPTIONS}:
                 yield Fault(f"{name}.source", f"{group.source!r} is no key of 'sources'", group.source)
         if self.sync != "all-reduce" and self.zero:
             yield Fault(

@@ -126,7 +126,9 @@ class Replicas:
         if loop is None:
             return ()
         moved = self._moved("weight loop", self.trained * loop.numbers * ELEMENT_BYTES["fp32"], "memory-bound")
-        launched = term("weight loop dispatch", dispatch, kind="host", launches=self.tensors * loop.operations, time=loop.operation)
+        launched = term(
+            "weight loop dispatch", dispatch, kind="host", launches=self.tensors * loop.operations, time=loop.operation
+        )
         read = term("weight loop reads", dispatch, kind="host", launches=self.tensors * loop.reads, time=loop.read)
         once = term("records of a step", dispatch, kind="host", launches=1.0, time=loop.once)
         return (Overlap("weight loop", (moved, launched)), read, once)

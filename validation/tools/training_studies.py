@@ -58,6 +58,14 @@ G4DN_NIC = 6.25
 BETWEEN_TWO = 0.58
 """Of that, what a ring of two nodes reaches. The pods' traffic is IP in IP (calico.yaml 3.11 in the artifact's benchmark/main.tf), so
 that all between two nodes is one flow to the network, which a ring of two uses both ways; fitted to calibration rows of two nodes."""
+PREPARING: dict[str, tuple[float, float, Callable[[int], int]]] = {
+    "dgx-a100-40gb": (6.7, 7.1, lambda _: 128),
+    "quadro-rtx-8000-8gpu-pcie": (13.7, 19.6, lambda devices: 7 * devices),
+    "exxact-2080ti": (9.8, 11.8, lambda _: 40),
+}
+"""Milliseconds of a core for a picture, without and with distortions, and the cores of a job's host: fitted to the calibration rows
+of AlexNet, which no device slows. The Quadros are an instance of Lambda's cloud, whose cores grow with its devices (14 virtual ones, 46 GB
+each: assumed, only the product counts)."""
 AMP_O1: dict[str, Value] = {"strategy.gradient_precision": "fp32"}
 """apex amp at O1 keeps weights in fp32 and casts them for each product, so that gradients are fp32 too."""
 ADAM_LOOP: dict[str, Value] = {"strategy.weight_loop.numbers": 33, "strategy.weight_loop.operations": 34}
@@ -390,10 +398,20 @@ def lambda_tf(row: Row, _: Sources) -> Job:
         raise UnfitError(f"{row['device']}: the clock that its power limit leaves is not stated")
     found = model(row["model"], TF_CNN)
     machine = find_machine(row["device"].removeprefix("Tesla "), fabric=row["interconnect"])
+    machine = replace(machine, overrides={**machine.overrides, **_prepared(machine.hardware, row)})
     if is_served(row["strategy"]):
         machine = replace(machine, overrides={**machine.overrides, **ON_DEVICES})
         return Job(found, machine, _framework(row))
     return Job(found, machine, parallel(row))
+
+
+def _prepared(hardware: str, row: Row) -> dict[str, Value]:
+    """How the host of a row with real images prepares them, where calibration rows tell."""
+    if "real data" not in row["notes"] or hardware not in PREPARING:
+        return {}
+    plain, distorted, cores = PREPARING[hardware]
+    time = distorted if "distortions" in row["notes"] else plain
+    return {"strategy.input.sample": f"{time} ms", "strategy.input.cores": cores(row.whole("devices"))}
 
 
 def lambda_torch(row: Row, _: Sources) -> Job:
