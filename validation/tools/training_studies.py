@@ -411,7 +411,7 @@ def _prepared(hardware: str, row: Row) -> dict[str, Value]:
         return {}
     plain, distorted, cores = PREPARING[hardware]
     time = distorted if "distortions" in row["notes"] else plain
-    return {"strategy.input.sample": f"{time} ms", "strategy.input.cores": cores(row.whole("devices"))}
+    return {"strategy.input.sample": f"{time} ms", "strategy.input.cores": cores(row.number("devices"))}
 
 
 def lambda_torch(row: Row, _: Sources) -> Job:
