@@ -58,6 +58,9 @@ G4DN_NIC = 6.25
 BETWEEN_TWO = 0.58
 """Of that, what a ring of two nodes reaches. The pods' traffic is IP in IP (calico.yaml 3.11 in the artifact's benchmark/main.tf), so
 that all between two nodes is one flow to the network, which a ring of two uses both ways; fitted to calibration rows of two nodes."""
+COMPACT: dict[str, Value] = {"strategy.gradient_precision": "same"}
+"""tf_cnn_benchmarks casts the gradients of half-precision runs to fp16 before they travel (compact_gradient_transfer, on by default;
+batch_allreduce.py and variable_mgr.py)."""
 PREPARING: dict[str, tuple[float, float, Callable[[int], int]]] = {
     "dgx-a100-40gb": (6.7, 7.1, lambda _: 128),
     "quadro-rtx-8000-8gpu-pcie": (13.7, 19.6, lambda devices: 7 * devices),
@@ -399,6 +402,8 @@ def lambda_tf(row: Row, _: Sources) -> Job:
     found = model(row["model"], TF_CNN)
     machine = find_machine(row["device"].removeprefix("Tesla "), fabric=row["interconnect"])
     machine = replace(machine, overrides={**machine.overrides, **_prepared(machine.hardware, row)})
+    if row["precision"] == "mixed" and row["devices"] != "1":
+        machine = replace(machine, overrides={**machine.overrides, **COMPACT})
     if is_served(row["strategy"]):
         machine = replace(machine, overrides={**machine.overrides, **ON_DEVICES})
         return Job(found, machine, _framework(row))
