@@ -216,6 +216,9 @@ class Strategy(Spec):
     gradient_bucket: Annotated[Bytes, KeepOrigin] | None = None
     """Size of the pieces in which replicas reduce gradients, after a first of 1 MiB; the last has no pass left that hides it.
     PyTorch's DistributedDataParallel takes 25 MiB. None takes them to be small."""
+    gradient_start: Seconds | None = None
+    """Of each weight tensor whose gradient is reduced by a collective of its own, what nothing hides beside its bytes, as in graphs
+    of TensorFlow without fusion; None where gradients travel together."""
     scatter_gather: bool = True
     """Pipeline neighbours on different hosts exchange 1/tp of an activation each, then gather it locally."""
 
