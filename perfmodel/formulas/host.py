@@ -44,7 +44,7 @@ def preparation(*, samples: Count, time: Seconds, cores: Count) -> Seconds:
         ingestion, preparation and fetching are measured apart (DS-Analyzer, tool/what_if_tool.py), and the slowest
         sets the pace; the formula is derived.
 
-    >>> preparation(samples=2048.0, time=0.0132, cores=7.0)  # seven cores, 530 pictures a second
-    3.862...
+    >>> round(preparation(samples=2048.0, time=0.0132, cores=7.0), 3)  # seven cores, 530 pictures a second
+    3.862
     """
     return samples * time / cores
