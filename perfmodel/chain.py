@@ -5,7 +5,7 @@ Degrees may be columns with one row per candidate; `predict` calls the links in 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,6 +14,7 @@ from perfmodel.cost.compute import Processor
 from perfmodel.cost.holdings import fullest, leaving_activations
 from perfmodel.cost.input import prepared
 from perfmodel.cost.offload import HostSide
+from perfmodel.cost.slowest import slowest
 from perfmodel.graph import expand
 from perfmodel.parallel import Group, Message, divide
 from perfmodel.parallel.sharded_state import state_of
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from perfmodel.parallel.sharded_state import State
     from perfmodel.specs import Hardware, Strategy, Workload
     from perfmodel.specs.hardware import Host
+    from perfmodel.units import Seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,8 @@ def stage_of(work: Work, passes: Passes, host: Host, layout: Layout) -> Stage:
     leaving, tier, side = (
         leaving_activations(share, strategy), strategy.keeps_off.activations, HostSide(host, layout.devices),
     )  # fmt: skip
+    if share.uneven:
+        share = slowest(share, layout, [_once(passes, block) for block in share.body])
     forward, backward = passes.forward(share.body), passes.backward(share.body)
     return Stage(
         body_forward=forward,
@@ -94,6 +98,12 @@ def tree_of(stage: Stage, sync: Synchronisation, strategy: Strategy, layout: Lay
     """The tree of time of a step."""
     overlap, schedule = strategy.gradient_overlap == "backward", SCHEDULES[strategy.schedule]
     return step(stage, layout, sync, overlap=overlap, slowdown=processor.slowdown, schedule=schedule)
+
+
+def _once(passes: Passes, block: LocalBlock) -> Seconds:
+    """One repetition, forward and backward."""
+    one = (replace(block, repeat=1),)
+    return duration(passes.forward(one)) + duration(passes.backward(one))
 
 
 def _both(passes: Passes, blocks: tuple[LocalBlock, ...]) -> Part:

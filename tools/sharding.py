@@ -101,19 +101,25 @@ def shardings() -> str:
     return "\n".join(rows)
 
 
-def contexts() -> str:
+def contexts(ranks: int = 8, degree: int = 4) -> str:
     """Step and messages of each form of context parallelism."""
     import perfmodel
 
     rows = ["| `context` | step | of it, exposed | messages in all |", "|---|--:|--:|--:|"]
-    for form in ("all-gather", "ring", "ulysses"):
+    for form in ("all-gather", "ring", "ulysses", "ulysses-ring"):
+        own = {"strategy.ulysses_degree": degree} if form == "ulysses-ring" else {}
         made = perfmodel.predict(
-            "llama-3.1-8b", "dgx-h100", strategy="fsdp", cp=8, dp=1, batch=4, seq=131072, recompute="full",
-            sets={"strategy.context": form},
+            "llama-3.1-8b", "dgx-h100", strategy="fsdp", cp=ranks, dp=1, batch=4, seq=131072, recompute="full",
+            sets={"strategy.context": form, **own},
         )  # fmt: skip
         total, exposed = made.kinds["context parallel"]
         rows.append(f"| {form} | {made.step_time:.2f} s | {exposed:.2f} s | {total:.2f} s |")
     return "\n".join(rows)
+
+
+def two_hosts() -> str:
+    """The same over 16 devices, eight to a host."""
+    return contexts(16, 8)
 
 
 QWEN = {"workload.model.layers": 36, "workload.model.ffn_hidden": 12288, "workload.model.vocabulary": 151936}
@@ -153,7 +159,7 @@ def measured() -> str:
     return "\n".join(rows)
 
 
-TABLES = {"measured": measured, "shardings": shardings, "contexts": contexts}
+TABLES = {"measured": measured, "shardings": shardings, "contexts": contexts, "two hosts": two_hosts}
 
 
 def with_tables(page: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import csv
 import importlib
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from perfmodel.validation.run import Judged
 
 PAGE = ROOT / "docs" / "validation.md"
+README = ROOT / "README.md"
+BLOCK = re.compile("<!-- begin rivals -->.*<!-- end rivals -->", re.DOTALL)
 OPERATORS = ROOT / "validation" / "operators.csv"
 """Written by `tools/calibrate_library.py --table`."""
 PICTURE = ROOT / "docs" / "images" / "validation.png"
@@ -93,11 +96,18 @@ def page(judged: list[Judged]) -> str:
     kernels = Report(None, (), (operators(),)).render("markdown")
     messages = importlib.import_module("tools.validation_collectives").collectives()
     studies = Report(None, (), report.sections, report.notes).render("markdown")
-    return f"{INTRO}\n{studies}\n{OPERATORS_INTRO}\n{kernels}\n{messages}"
+    beside = f"## Beside other tools\n\n{importlib.import_module('tools.validation_rivals').rivals(judged)}"
+    return f"{INTRO}\n{studies}\n{beside}\n{OPERATORS_INTRO}\n{kernels}\n{messages}"
+
+
+def readme(judged: list[Judged]) -> str:
+    """The README with the table of other tools as it is now."""
+    table = importlib.import_module("tools.validation_rivals").rivals(judged)
+    return BLOCK.sub(lambda _: f"<!-- begin rivals -->\n{table}<!-- end rivals -->", README.read_text(encoding="utf-8"))
 
 
 def main() -> int:
-    """Run the studies and write (or compare) the page."""
+    """Run the studies and write (or compare) the page and the README's table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true")
     check = parser.parse_args().check
@@ -108,10 +118,15 @@ def main() -> int:
     judged = validate(load_studies())
     text = page(judged)
     if check:
-        return int(not PAGE.is_file() or PAGE.read_text(encoding="utf-8") != text)
+        return int(
+            not PAGE.is_file()
+            or PAGE.read_text(encoding="utf-8") != text
+            or README.read_text(encoding="utf-8") != readme(judged)
+        )
     PICTURE.parent.mkdir(parents=True, exist_ok=True)
     plot_validation(judged, PICTURE)
     PAGE.write_text(text, encoding="utf-8")
+    README.write_text(readme(judged), encoding="utf-8")
     return 0
 
 

@@ -42,7 +42,8 @@ def plan(
         objective: time, throughput, cost, energy or memory.
         constrain: bounds besides the memory of a device, as "memory.peak<=72 GiB" or "mfu>=0.4".
         fix: {axis: value or values} that the search keeps to: tp, cp, pp, dp, ep, etp, vpp, microbatch, shard_group,
-            sequence_parallel, zero, recompute, schedule, order, stage_layers, offload; "all" is every value of one of the last six.
+            sequence_parallel, zero, recompute, schedule, order, stage_layers, offload, context; "all" is every value of one of
+            the last seven.
         top: how many plans to return.
         strategy: what is no axis of the search (software, attention, overlap …); axes that it states stay as they are.
         sets: further overrides, {"hardware.network.0.latency": "3 us"}.

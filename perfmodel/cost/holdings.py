@@ -80,7 +80,7 @@ def holdings(share: Share, layout: Layout, strategy: Strategy, stage: Count) -> 
     first, last = np.asarray(stage) == 0, np.asarray(stage) == layout.pp - 1
     if strategy.schedule == "zero-bubble-v":
         last = first
-    on = _on_stage(share, layout, stage)
+    on = on_stage(share, layout, stage)
     parameters, experts = stage_parameters(on, first=first, last=last), expert_parameters(on, layout, last=last)
     copies = 1
     if strategy.schedule == "dual-pipe":
@@ -160,7 +160,7 @@ def expert_parameters(share: Share, layout: Layout, *, last: Count) -> Count:
     return np.where(apart, body + np.where(last, epilogue, 0), 0)
 
 
-def _on_stage(share: Share, layout: Layout, stage: Count) -> Share:
+def on_stage(share: Share, layout: Layout, stage: Count) -> Share:
     """The share with the layers that a stage has."""
     made = layout.cut
     fewer = made.fewer(stage, layout.pp)

@@ -14,11 +14,13 @@ if TYPE_CHECKING:
     from perfmodel.units import Seconds
 
 IDEAL = "ideal"
+SCANS = "state-space scans"
 LADDER = {
     IDEAL: "needed FLOP (full-attention) on all devices at their peak",
     "uncounted arithmetic": "FLOP that the convention leaves out, less those of it that are not executed (causal kernels, Winograd)",
     "imbalance": "products of the fullest device beyond an equal share: embedding and head on one stage, uneven experts",
     "kernel efficiency": "products slower than the peak: tiles, waves, loading, clocks",
+    SCANS: "products of small chunks, decays between them, states that pass through memory",
     "memory-bound operations": "norms, activations, softmax, losses, lookups, adding up gradients",
     "kernel launches": "start of each kernel on the device",
     "recomputation": "passes forward executed again, messages included",
@@ -81,7 +83,7 @@ def _parts(term: Term, time: float, exposed: float, peak: float) -> Iterator[tup
     arithmetic = found.flops * count * shown / peak if found else 0.0
     yield "kernel launches", launching, 0.0
     name = "kernel efficiency" if arithmetic else "memory-bound operations"
-    yield name, exposed - launching - arithmetic, arithmetic
+    yield SCANS if term.kind == "state space" else name, exposed - launching - arithmetic, arithmetic
 
 
 def _whole(term: Term) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from perfmodel.specs.strategy import Recompute
     from perfmodel.units import Count
 
+Way = Literal["forward", "backward"]
+
 
 @dataclass(frozen=True, slots=True)
 class Passes:
@@ -44,7 +46,8 @@ class Passes:
         """All operations of the blocks, in order."""
         blocks = tuple(blocks)
         parts = tuple(self._repeat(b, [self._forward(op) for op in b.ops]) for b in blocks)
-        part = self._launched(Serial("forward", parts), self._each(blocks, backward=False))
+        serial = Serial("forward", parts)
+        part = self._launched(serial, self._launches(serial, blocks, "forward"))
         return self._beside(part, blocks, "forward")
 
     def backward(self, blocks: Iterable[LocalBlock], *, recompute: bool = True) -> Part:
@@ -52,25 +55,31 @@ class Passes:
         again: Recompute = self.strategy.recompute if recompute else "none"
         modules = self.strategy.modules if recompute else frozenset()
         blocks = tuple(blocks)
-        each = self._each(blocks, backward=True) + (self._each(blocks, backward=False) if again == "full" else 0)
-        part = self._launched(
-            Serial("backward", tuple(self._backward_block(block, again, modules) for block in blocks)), each
-        )
+        serial = Serial("backward", tuple(self._backward_block(block, again, modules) for block in blocks))
+        ways: tuple[Way, ...] = ("backward", "forward") if again == "full" else ("backward",)
+        part = self._launched(serial, self._launches(serial, blocks, *ways))
         return self._beside(part, blocks, "backward", again)
 
-    def _each(self, blocks: tuple[LocalBlock, ...], *, backward: bool) -> Count:
-        """What a host launches for single experts, where their products are not grouped."""
-        if self.strategy.expert_kernels == "grouped":
-            return 0.0
-        experts = ((b.repeat, local.op) for b in blocks for local in b.ops)
-        return sum((count * op.launches(backward=backward) for count, op in experts if isinstance(op, Experts)), 0.0)
+    def _launches(self, part: Serial, blocks: tuple[LocalBlock, ...], *ways: Way) -> Count:
+        """What a host launches in a pass, which goes through layers in so many ways.
 
-    def _launched(self, part: Serial, more: Count = 0.0) -> Part:
-        """A pass, beside the host that launches its kernels."""
+        Where products of experts are not grouped it is more; where graphs hold all but experts, only these and their messages.
+        """
+        mixtures = [(b.repeat, local, local.op) for b in blocks for local in b.ops if isinstance(local.op, Experts)]
+        beyond = sum(
+            (count * op.launches(backward=way == "backward") for count, _, op in mixtures for way in ways), 0.0
+        )
+        more = beyond if self.strategy.expert_kernels == "each" else 0.0
+        if self.strategy.launched == "all":
+            return launches(part) + more
+        return sum((count * _launched_alone(local, way) for count, local, _ in mixtures for way in ways), more)
+
+    def _launched(self, part: Serial, count: Count) -> Part:
+        """A pass, beside the host that launches so many of its kernels."""
         framework = self.strategy.framework
         if framework is None or framework.dispatch is None:
             return part
-        host = term("dispatch", dispatch, kind="host", launches=launches(part) + more, time=framework.dispatch)
+        host = term("dispatch", dispatch, kind="host", launches=count, time=framework.dispatch)
         return Overlap(part.name, (part, host))
 
     def _beside(self, part: Part, blocks: tuple[LocalBlock, ...], name: str, again: Recompute = "none") -> Part:
@@ -144,6 +153,13 @@ class Passes:
     def message(self, message: Message, prefix: str = "") -> Part:
         """One message; its kind is the first word of its name."""
         return exchange(message, self.network, kind=f"{message.name.partition(' ')[0]} parallel", prefix=prefix)
+
+
+def _launched_alone(local: LocalOp, way: Way) -> int:
+    """Kernels and messages of one operation."""
+    if way == "backward":
+        return len(local.op.backward()) + len(local.backward)
+    return len(local.op.forward()) + len(local.forward)
 
 
 def _is_recomputed(local: LocalOp, again: Recompute) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 
 from perfmodel.formulas.attention import flash_attention
 from perfmodel.formulas.matmul import tiled_compute, tiled_matmul
-from perfmodel.formulas.roofline import fused, overlapped, paced, streaming
+from perfmodel.formulas.roofline import chunked, fused, overlapped, paced, streaming
 from perfmodel.formulas.split import split_product
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from perfmodel.timeline import Term
 
-Bound = Literal["computing", "memory", "elements", "launch"]
+Bound = Literal["computing", "memory", "elements", "cores", "launch"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +161,17 @@ def _fused(i: dict[str, Any], time: float) -> Position:
     return Position(i["work"], i["traffic"], time, i["compute_rate"], i["bandwidth"], bound, factors)
 
 
+def _chunked(i: dict[str, Any], time: float) -> Position:
+    """What cores get through, after what memory and products would take."""
+    ideal = i["work"] / i["compute_rate"]
+    computing, moving = ideal / i["fraction"], i["traffic"] / (i["streaming_fraction"] * i["bandwidth"])
+    through = i["traffic"] / (i["cores"] * i["pace"])
+    bound = "cores" if through > max(computing, moving, i["launch"]) else _bound(computing, moving, i["launch"])
+    least, share = (ideal, computing) if bound == "computing" else (i["traffic"] / i["bandwidth"], moving)
+    factors = _ladder(least, share=share, cores=max(computing, moving, through), launch=time)
+    return Position(i["work"], i["traffic"], time, i["compute_rate"], i["bandwidth"], bound, factors)
+
+
 def _streaming(i: dict[str, Any], time: float) -> Position:
     moving = i["traffic"] / (i["fraction"] * i["bandwidth"])
     paced_by = i["elements"] / i["rate"] if "rate" in i else 0.0
@@ -171,6 +182,6 @@ def _streaming(i: dict[str, Any], time: float) -> Position:
 
 POSITIONS: dict[Callable[..., Any], Callable[[dict[str, Any], float], Position]] = {
     tiled_matmul: _product, split_product: _split, flash_attention: _attention, fused: _fused,
-    streaming: _streaming, paced: _streaming,
+    chunked: _chunked, streaming: _streaming, paced: _streaming,
 }  # fmt: skip
 """How the position of each formula's kernels is found."""

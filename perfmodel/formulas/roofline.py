@@ -106,6 +106,45 @@ def paced(
     return launch + np.maximum(traffic / (fraction * bandwidth), elements / rate)
 
 
+def chunked(
+    *,
+    work: Flop,
+    traffic: Bytes,
+    compute_rate: FlopPerSecond,
+    fraction: Count,
+    bandwidth: BytesPerSecond,
+    streaming_fraction: Count,
+    cores: Count,
+    pace: BytesPerSecond,
+    launch: Seconds,
+) -> Seconds:
+    r"""A kernel whose cores work through small chunks: bound by computing, by memory, or by what a core gets through.
+
+    .. math:: T = t_0 + \max\left(\frac{W}{\eta P}, \frac{Q}{\varphi B}, \frac{Q}{c q}\right)
+
+    Args:
+        work: W.
+        traffic: Q, inputs read and outputs written once.
+        compute_rate: P, peak.
+        fraction: η, the share of the peak that a product reaches.
+        bandwidth: B, of the memory.
+        streaming_fraction: φ, the share of it that a large kernel reaches.
+        cores: c, of the device.
+        pace: q, of one core: it loads a chunk, decays it element by element in fp32, multiplies, and waits for each in turn.
+        launch: t₀.
+
+    References:
+        Derived: `fused` with the instruction ceiling of the roofline, Ding and Williams, An instruction roofline model for GPUs,
+        PMBS 2019, doi:10.1109/PMBS49563.2019.00007, for each byte rather than each element.
+
+    >>> float(chunked(work=1e12, traffic=1e9, compute_rate=2e12, fraction=0.5, bandwidth=1e12, streaming_fraction=1.0,
+    ...               cores=100, pace=5e6, launch=0.0))
+    2.0
+    """
+    moving = np.maximum(traffic / (streaming_fraction * bandwidth), traffic / (cores * pace))
+    return launch + np.maximum(work / (fraction * compute_rate), moving)
+
+
 def fused(
     *,
     work: Flop,

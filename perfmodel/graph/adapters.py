@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from perfmodel.graph.experts import Experts
-from perfmodel.graph.ops import Elementwise, Embedding, Linear, Norm
+from perfmodel.graph.ops import Elementwise, Embedding, Linear, Norm, Scan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,12 +37,24 @@ def adapted(blocks: tuple[Block, ...], adapters: Adapters | None) -> tuple[Block
     if adapters is None:
         return blocks
     return tuple(
-        replace(block, ops=tuple(part for op in block.ops for part in _beside(op, adapters))) for block in blocks
+        replace(block, ops=tuple(part for op in _plain(block.ops, adapters) for part in _beside(op, adapters)))
+        for block in blocks
     )
 
 
+def _plain(ops: tuple[Op, ...], adapters: Adapters) -> Iterator[Op]:
+    """Norms whose results adapters take as well do not cast them (`return_layernorm_output` of Transformer Engine)."""
+    for op, after in zip(ops, (*ops[1:], None), strict=True):
+        if isinstance(op, Norm) and isinstance(after, Linear) and after.name in adapters.products:
+            yield replace(op, written=None)
+        elif isinstance(op, Linear) and op.name in adapters.products:
+            yield replace(op, normed=False)
+        else:
+            yield op
+
+
 def _beside(op: Op, adapters: Adapters) -> Iterator[Op]:
-    if isinstance(op, Linear | Norm | Embedding | Experts):
+    if isinstance(op, Linear | Norm | Embedding | Experts | Scan):
         yield replace(op, frozen=True)
     else:
         yield op

@@ -50,6 +50,8 @@ class Attention:
     """Of the values, where it differs from `head_dim` of queries and keys (multi-head latent attention)."""
     window: Count | None = None
     """Keys that a query sees at most (sliding window)."""
+    sample: Count | None = None
+    """Keys of the sample that a query belongs to, where a sequence is packed of several; None: all."""
     blocks: Count = 1
     """Equal parts of the keys that a fused kernel takes one after another, each result merged with those before."""
 
@@ -187,9 +189,14 @@ class Attention:
 
     @property
     def _seen(self) -> Count:
-        """Keys that a query sees on average: of a causal triangle half, of a window in it all but the corner."""
-        window = self.keys if self.window is None else np.minimum(self.window, self.keys)
-        return window * (1 - window / (2 * self.keys)) if self.causal else window
+        """Keys that a query sees on average: of a causal triangle half, of a window in it all but the corner.
+
+        Samples of a packed sequence are such triangles of their own, whose other pairs fused kernels skip: the work is that of
+        the squares of their lengths (NVIDIA, NeMo Framework user guide, sequence packing).
+        """
+        keys = self.keys if self.sample is None else np.minimum(self.sample, self.keys)
+        window = keys if self.window is None else np.minimum(self.window, keys)
+        return window * (1 - window / (2 * keys)) if self.causal else window
 
     def _gemm(self, name: str, rows: Count, columns: Count, depth: Count) -> Gemm:
         # rows of queries, keys and values are as long as a head, those of the scores as long as the keys

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 from perfmodel.graph.latent import latent_projections
 from perfmodel.graph.mixture import mixture
 from perfmodel.graph.ops import Attention, Elementwise, Embedding, Linear, Loss, Norm, Op
+from perfmodel.graph.statespace import state_space
 from perfmodel.specs.common import ELEMENT_BYTES
 
 if TYPE_CHECKING:
     from perfmodel.graph.split import Split
+    from perfmodel.specs.statespace import Part
     from perfmodel.specs.strategy import Grain
     from perfmodel.specs.workload import Transformer
     from perfmodel.units import Bytes, Count
@@ -30,6 +32,8 @@ class Builder:
     operand: Bytes | None
     fused: bool
     elementwise: Grain
+    sample: int | None = None
+    """Tokens of one sample, where a sequence is packed of several."""
 
     @property
     def merged(self) -> bool:
@@ -58,12 +62,28 @@ class Builder:
             name, rows, inputs, outputs, self.element, bias=bias, split=split, operand=operand, **kw
         )  # fmt: skip
 
-    def norm(self, name: str, rows: Count | None = None, width: int | None = None, split: Split = "sequence") -> Norm:
-        """Of whole tokens, or of parts that are `width` wide."""
+    @property
+    def casts_norms(self) -> bool:
+        """Norms cast for the product after them: to fp8, in one kernel (Transformer Engine, module/layernorm_linear.py)."""
+        return self.merged and self.operand == ELEMENT_BYTES["fp8"]
+
+    def norm(
+        self,
+        name: str,
+        rows: Count | None = None,
+        width: int | None = None,
+        split: Split = "sequence",
+        *,
+        casts: bool = False,
+    ) -> Norm:
+        """Of whole tokens, or of parts that are `width` wide; before a product that takes nothing else."""
         affine = 2 if self.model.norm == "layernorm" else 1
         rows, width = self.tokens if rows is None else rows, width or self.model.hidden
         composed = self.composed and self.model.norm == "rmsnorm"
-        return Norm(name, rows, width, self.element, affine, split=split, single=not self.merged, composed=composed)
+        return Norm(
+            name, rows, width, self.element, affine, split=split, single=not self.merged, composed=composed,
+            written=self.operand if casts and self.casts_norms else None,
+        )  # fmt: skip
 
     def residual(self, name: str) -> Ops:
         """Dropout and sum, in one kernel where they are merged; backward also the sum of the two gradients."""
@@ -109,10 +129,10 @@ class Builder:
         core = Attention(
             f"{prefix} core", self.batch, self.sequence, keys or self.sequence, m.heads, m.kv, m.head,
             self.element, causal, self.fused, m.dropout, self.merged,
-            value_dim=values if values != m.head else None, window=window,
+            value_dim=values if values != m.head else None, window=window, sample=self.sample,
         )  # fmt: skip
         return (
-            self.norm(f"{prefix} norm"),
+            self.norm(f"{prefix} norm", casts=not (keys or m.latent)),
             *(latent_projections(self, m.latent) if m.latent else self.projections(prefix, keys)),
             core,
             self.linear(f"{prefix} output", m.heads * values, m.hidden, "row"),
@@ -129,7 +149,9 @@ class Builder:
                 self.linear(f"{prefix} key value", m.hidden, 2 * kv_width, "column", rows=self.batch * keys),
             )
         else:
-            products = (self.linear(f"{prefix} qkv", m.hidden, width + 2 * kv_width, "column"),)
+            products = (
+                self.linear(f"{prefix} qkv", m.hidden, width + 2 * kv_width, "column", normed=self.casts_norms),
+            )
         norms: Ops = ()
         if m.head_norm:
             norms = tuple(
@@ -151,13 +173,13 @@ class Builder:
     def mlp(self) -> Ops:
         """Norm, up, activation, down, residual."""
         return (
-            self.norm("mlp norm"),
-            *self.perceptron("mlp", self.model.ffn),
+            self.norm("mlp norm", casts=True),
+            *self.perceptron("mlp", self.model.ffn, normed=self.casts_norms),
             *self.residual("mlp residual"),
             *self.graph_operations(self.batch * self.model.heads * self.sequence**2),
         )
 
-    def perceptron(self, name: str, width: int, *, input_kept: bool = False) -> Ops:
+    def perceptron(self, name: str, width: int, *, input_kept: bool = False, normed: bool = False) -> Ops:
         """Up, activation, down; another operation may keep the input."""
         m = self.model
         gated = m.activation == "swiglu"
@@ -168,17 +190,26 @@ class Builder:
             reads=1 + gated + 2 * apart, kept=1 + gated, backward_traffic=3 + 2 * gated + 4 * apart, split="tensor",
         )  # fmt: skip
         return (
-            self.linear(f"{name} up", m.hidden, (1 + gated) * width, "column", input_kept=input_kept),
+            self.linear(f"{name} up", m.hidden, (1 + gated) * width, "column", input_kept=input_kept, normed=normed),
             *self.bias(f"{name} up bias", (1 + gated) * width),
             activation,
             self.linear(f"{name} down", width, m.hidden, "row"),
         )
 
-    def layer(self, *, mixed: bool, windowed: bool) -> Ops:
-        """One layer: attention, then a multilayer perceptron or a mixture of experts."""
+    def layer(self, parts: tuple[Part, ...]) -> Ops:
+        """One layer: attention, then a multilayer perceptron or a mixture of experts; or one part of a hybrid model."""
+        return tuple(op for part in parts for op in self.part(part))
+
+    def part(self, part: Part) -> Ops:
+        """What stands between a norm and a residual, with both."""
         m = self.model
-        attention = self.attention(causal=m.causal, window=m.window if windowed else None)
-        return (*attention, *(mixture(self, m.experts) if mixed and m.experts else self.mlp()))
+        if part == "mixture" and m.experts:
+            return mixture(self, m.experts)
+        if part == "state space" and m.state_space:
+            return state_space(self, m.state_space)
+        if part == "perceptron":
+            return self.mlp()
+        return self.attention(causal=m.causal, window=m.window if part == "windowed attention" else None)
 
     def bias(self, name: str, width: int) -> Ops:
         """The sum with a bias that goes into an activation, where no kernel does both; its gradient belongs to the product."""
@@ -245,12 +276,11 @@ class Builder:
         Each joins what came before with the embedding of the next token, and shares embedding and output layer.
         """
         m = self.model
-        last = m.layers - 1
         module = (
             self.norm("future norm"),
             self.norm("future embedding norm"),
             self.linear("future projection", 2 * m.hidden, m.hidden, "column", bias=False),
-            *self.layer(mixed=m.is_mixture(last), windowed=m.is_windowed(last)),
+            *self.layer(m.future),
             self.norm("future final norm"),
             *(replace(op, shared=True) if isinstance(op, Linear) else op for op in self.output(bias=False)),
         )

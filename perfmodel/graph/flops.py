@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from perfmodel.graph.kernels import Convolution, FlashAttention, Fused, Gemm, Repeated
-from perfmodel.graph.ops import Attention, Experts, is_frozen
+from perfmodel.graph.ops import Attention, Experts, Scan, is_frozen
 from perfmodel.graph.recomputation import repeated
 
 if TYPE_CHECKING:
@@ -96,4 +96,6 @@ def is_unfused(op: Op) -> bool:
 def _forward(op: Op, *, causal: bool) -> Flop:
     if isinstance(op, Attention):
         return 2 * (op.seen_pairs if causal and op.causal else op.pairs) * op.pair_width
+    if isinstance(op, Scan):
+        return op.counted
     return sum(k.flops for k in op.forward() if isinstance(k, Gemm | Convolution | FlashAttention | Fused | Repeated))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perfmodel.graph.ops import Attention, Elementwise, Experts, Linear
+from perfmodel.graph.ops import Attention, Elementwise, Experts, Linear, Scan
 
 if TYPE_CHECKING:
     from perfmodel.graph.ops import Op
@@ -36,5 +36,7 @@ def inside(op: Op) -> Bytes:
             return op.inputs + 2 * op.scores * op.element
         case Experts():
             return op.tokens * op.load * (op.hidden + (2 + op.gated) * op.inner) * op.element
+        case Scan():
+            return op.within
         case _:
             return 0.0

@@ -51,6 +51,8 @@ class Graph:
     """Parameters of the prologue that the epilogue uses too, and so must hold a copy of in a pipeline."""
     tokens: Count | None = None
     """Of one microbatch; None where the model has none."""
+    uneven: bool = False
+    """Blocks of the body take unequal times, so that which of them a stage has matters."""
 
     def blocks(self) -> Iterator[Block]:
         """All blocks in order."""

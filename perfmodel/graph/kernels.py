@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from perfmodel.units import Bytes, Count, Flop
@@ -34,6 +34,13 @@ class Gemm:
     """A fused kernel adds it to the sum over microbatches."""
     output: Bytes | None = None
     """Moved for each element of the result, where that is more than writing it."""
+    is_input_gradient: bool = field(default=False, repr=False)
+    """Left out of what is printed, by which timings are held out."""
+
+    @property
+    def is_gradient(self) -> bool:
+        """Of weights or of inputs."""
+        return self.is_weight_gradient or self.is_input_gradient
 
     @property
     def flops(self) -> Flop:
@@ -104,6 +111,15 @@ class Fused:
 
 
 @dataclass(frozen=True, slots=True)
+class Chunked:
+    """A kernel of a chunked scan: products of small chunks with decays between them, which each core makes one by one."""
+
+    name: str
+    flops: Flop
+    traffic: Bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Stream:
     """A kernel that only moves bytes."""
 
@@ -145,4 +161,4 @@ class Repeated:
         return self.times * self.kernel.traffic
 
 
-Kernel = Gemm | Convolution | FlashAttention | Fused | Stream | Repeated
+Kernel = Gemm | Convolution | FlashAttention | Fused | Chunked | Stream | Repeated

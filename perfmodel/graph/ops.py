@@ -14,6 +14,7 @@ from perfmodel.graph.attention import Attention
 from perfmodel.graph.experts import Experts
 from perfmodel.graph.kernels import SPLITS, Gemm, Pace, Stream
 from perfmodel.graph.layers import Conv2d, Lstm, Opaque
+from perfmodel.graph.statespace import Scan
 from perfmodel.units import Bytes, Count
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ __all__ = [
     "Norm",
     "Op",
     "Opaque",
+    "Scan",
     "is_frozen",
 ]
 
@@ -58,6 +60,8 @@ class Linear:
     """Operands are cast to this size for the product (fp8, fp4); None computes as they are stored."""
     gathered: Count = 1
     """Ranks that each cast their part of what tensor parallelism gathers: the input of a column split, the gradient of a row split."""
+    normed: bool = False
+    """The norm before it casts its input on the way."""
     frozen: bool = False
     """The weights are not trained."""
 
@@ -78,11 +82,12 @@ class Linear:
 
     def forward(self) -> Kernels:
         """One product; the bias rides along."""
-        return (*self._cast("cast", self.inputs, "column"), self._gemm(self.name, self.rows, self.outputs, self.inputs))
+        product = self._gemm(self.name, self.rows, self.outputs, self.inputs)
+        return (*self._cast("cast", self.inputs, "column", normed=self.normed, turned=not self.frozen), product)
 
     def backward(self) -> Kernels:
         """Gradients of the input and, where they are trained, of the weights."""
-        gradient = self._gemm(f"{self.name} input gradient", self.rows, self.inputs, self.outputs)
+        gradient = self._gemm(f"{self.name} input gradient", self.rows, self.inputs, self.outputs, of_input=True)
         cast = self._cast("cast backward", self.outputs, "row")
         if self.frozen:
             return (*cast, gradient)
@@ -93,23 +98,26 @@ class Linear:
         return (*cast, weight, *bias) if self.first else (*cast, gradient, weight, *bias)
 
     def _gemm(
-        self, name: str, rows: Count, columns: Count, depth: Count, splits: int = 1, *, of_weight: bool = False
-    ) -> Gemm:
+        self, name: str, rows: Count, columns: Count, depth: Count, splits: int = 1, *, of_weight: bool = False,
+        of_input: bool = False,
+    ) -> Gemm:  # fmt: skip
         return Gemm(
             name, rows, columns, depth, self.element,
-            operand=self.operand, splits=splits, is_weight_gradient=of_weight,
+            operand=self.operand, splits=splits, is_weight_gradient=of_weight, is_input_gradient=of_input,
         )  # fmt: skip
 
-    def _cast(self, name: str, width: Count, gathered: Split) -> Kernels:
+    def _cast(self, name: str, width: Count, gathered: Split, *, normed: bool = False, turned: bool = True) -> Kernels:
         """Read a tensor, write it narrow by rows and by columns: products want it both ways.
 
-        Where it is ``gathered``, each rank casts its part by rows, and all of it is turned once it is there.
+        Where it is ``gathered``, each rank casts its part by rows, and all of it is turned once it is there. A tensor that a
+        norm cast is only turned; one that makes no gradient of weights need not be.
         """
-        if self.operand is None:
+        if self.operand is None or (normed and not turned):
             return ()
         parts = self.gathered if self.split == gathered else 1
-        turning = np.where(np.asarray(parts) > 1, 2, 1) * self.operand
-        return (Stream(f"{self.name} {name}", self.rows * width * ((self.element + self.operand) / parts + turning)),)
+        casting = 0.0 if normed else (self.element + self.operand) / parts
+        turning = turned * np.where((np.asarray(parts) > 1) | normed, 2, 1) * self.operand
+        return (Stream(f"{self.name} {name}", self.rows * width * (casting + turning)),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +142,8 @@ class Norm:
     """Written out in operations, each a kernel on whole maps."""
     singly: int = 0
     """Times that kernels go over a map one element at a time, forward and backward: of batch norm, whose channels lie apart."""
+    written: Bytes | None = None
+    """Of an element that it writes, where it casts it for the product after it; None writes what it reads."""
     frozen: bool = False
     """Scale and shift are not trained."""
 
@@ -151,7 +161,8 @@ class Norm:
         """Read and write."""
         if self.composed:
             return (self._composed(self.name, 20),)
-        return (self._stream(self.name, self.passes),)
+        spared = 0.0 if self.written is None else 1 - self.written / self.element
+        return (self._stream(self.name, self.passes - spared),)
 
     def backward(self) -> Kernels:
         """Read the input and the gradient, write the gradient; batch norm reads both twice, and so do general kernels."""
@@ -295,9 +306,9 @@ class Loss:
         return (Stream(f"{self.name} backward", self.rows * self.vocabulary * (8 + 4 + self.element)),)
 
 
-Op = Linear | Attention | Norm | Elementwise | Embedding | Experts | Loss | Conv2d | Lstm | Opaque
+Op = Linear | Attention | Norm | Elementwise | Embedding | Experts | Loss | Conv2d | Lstm | Opaque | Scan
 
 
 def is_frozen(op: Op) -> bool:
     """Whether its weights are not trained."""
-    return isinstance(op, Linear | Norm | Embedding | Experts) and op.frozen
+    return isinstance(op, Linear | Norm | Embedding | Experts | Scan) and op.frozen

@@ -34,7 +34,7 @@ def _norms(op: Op) -> tuple[Kernels, Bytes]:
 def _activations(op: Op) -> tuple[Kernels, Bytes]:
     match op:
         case Experts():
-            return (op.activation(),), op.tokens * op.load * (2 - op.gated) * op.inner * op.element
+            return (op.activation(),), op.tokens * op.load * (1 + op.weighted_apart) * op.inner * op.element
         case Elementwise(split="tensor", kept=kept) if kept:
             return op.forward(), op.elements * op.element
     return (), 0.0

@@ -12,6 +12,7 @@ from perfmodel.specs.common import ELEMENT_BYTES, STORED_BYTES
 from perfmodel.specs.workload import sequence_of
 
 if TYPE_CHECKING:
+    from perfmodel.specs.statespace import Part
     from perfmodel.specs.strategy import Grain
     from perfmodel.specs.workload import Training, Transformer
     from perfmodel.units import Count
@@ -31,7 +32,7 @@ def transformer(model: Transformer, training: Training, *, microbatch: Count, fu
     sequence = sequence_of(model, training)
     stored, number = STORED_BYTES[training.precision], ELEMENT_BYTES[training.precision]
     operand = number if number < stored else None
-    build = Builder(model, microbatch, sequence, stored, operand, fused, elementwise)
+    build = Builder(model, microbatch, sequence, stored, operand, fused, elementwise, training.packed)
     encoder_norm: Ops = (build.norm("embedding norm"),) if model.pretraining_head else ()
     prologue: tuple[Block, ...] = (Block("embedding", (*build.lookup(), *build.relative(), *encoder_norm)),)
     body = _layers(build)
@@ -50,28 +51,26 @@ def transformer(model: Transformer, training: Training, *, microbatch: Count, fu
         adapted(prologue, freeze), adapted(body, freeze), adapted((Block("head", top.head()),), freeze),
         boundary=build.tokens * model.hidden * stored,
         tied=vocabulary(model) * model.hidden if model.tied and model.vocabulary else 0,
-        tokens=build.tokens if top is build else build.tokens + top.tokens,
+        tokens=build.tokens if top is build else build.tokens + top.tokens, uneven=model.pattern is not None,
     )  # fmt: skip
 
 
 def _layers(build: Builder) -> tuple[Block, ...]:
-    """A block for each kind of layer that a model has: mixture or not, with a window or without."""
-    model = build.model
-    places: dict[tuple[bool, bool], list[int]] = {}
-    for layer in range(model.layers):
-        places.setdefault((model.is_mixture(layer), model.is_windowed(layer)), []).append(layer)
-    alone = len(places) == 1
+    """A block for each kind of layer that a model has."""
+    kinds = build.model.kinds
+    alone = len(kinds) == 1
     return tuple(
-        Block(
-            "layer" if alone else _name(mixed=mixed, windowed=windowed), build.layer(mixed=mixed, windowed=windowed),
-            len(which), () if alone else tuple(which),
-        )
-        for (mixed, windowed), which in places.items()
-    )  # fmt: skip
+        Block("layer" if alone else _name(kind), build.layer(kind), len(which), () if alone else which)
+        for kind, which in kinds.items()
+    )
 
 
-def _name(*, mixed: bool, windowed: bool) -> str:
-    return f"{'mixture' if mixed else 'dense'} layer{' with window' if windowed else ''}"
+def _name(kind: tuple[Part, ...]) -> str:
+    if len(kind) == 1:
+        return f"{kind[0]} layer"
+    return (
+        f"{'mixture' if 'mixture' in kind else 'dense'} layer{' with window' if 'windowed attention' in kind else ''}"
+    )
 
 
 def _decoder(build: Builder, keys: int) -> Ops:

@@ -86,6 +86,8 @@ class Share:
     boundary: Bytes
     """Activations that this device hands to the next block."""
     tied: Count
+    uneven: bool = False
+    """Blocks of the body take unequal times, so that which of them a stage has matters."""
 
     @property
     def layers(self) -> Count:
@@ -118,9 +120,10 @@ class Share:
 def divide(graph: Graph, layout: Layout, strategy: Strategy) -> Share:
     """The share of one device in each part of the graph."""
     sequence = layout.tp if strategy.sequence_parallel else 1
+    form = context.form_of(strategy)
 
     def local(op: Op) -> LocalOp:
-        piece = context.shard(op, strategy.context, ranks=layout.cp)
+        piece = context.shard(op, form, ranks=layout.cp)
         held = expert.shard(tensor.shard(piece, ranks=layout.tp, sequence=sequence), layout, strategy)
         tokens = expert.messages(piece, held, layout, strategy)
         spread, pieces = strategy.sequence_parallel, strategy.tensor_overlap == "passes"
@@ -130,8 +133,8 @@ def divide(graph: Graph, layout: Layout, strategy: Strategy) -> Share:
         )
         return LocalOp(
             held,
-            (*context.messages(held, strategy.context, layout.context, backward=False), *forward, *tokens),
-            (*context.messages(held, strategy.context, layout.context, backward=True), *backward, *tokens),
+            (*context.messages(held, form, layout.context, backward=False), *forward, *tokens),
+            (*context.messages(held, form, layout.context, backward=True), *backward, *tokens),
         )
 
     def blocks(of: tuple[Block, ...], stages: Count) -> tuple[LocalBlock, ...]:
@@ -143,4 +146,5 @@ def divide(graph: Graph, layout: Layout, strategy: Strategy) -> Share:
         blocks(graph.epilogue, 1),
         graph.boundary / layout.cp / sequence,
         graph.tied / layout.tp,
+        graph.uneven,
     )

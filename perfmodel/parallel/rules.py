@@ -17,6 +17,7 @@ from perfmodel.parallel.cut import cut_faults
 from perfmodel.parallel.expert_rules import expert_rules
 from perfmodel.parallel.near import divisors, multiples
 from perfmodel.parallel.offload_rules import offload_faults
+from perfmodel.parallel.scan_rules import scan_rules
 from perfmodel.parallel.schedule_rules import schedule_faults
 from perfmodel.specs.workload import Transformer, sequence_of
 
@@ -189,6 +190,8 @@ class Rules:
             lambda: f"{s.cp} does not divide a sequence of {sequence} tokens; nearest that do: {divisors(s.cp, sequence)}",
         )  # fmt: skip
         yield from self._context_rules(model, sequence)
+        if model.state_space:
+            yield from (self._rule(*fault) for fault in scan_rules(s, model.state_space))
         yield self._rule(
             "sequence_parallel", ~uneven & s.sequence_parallel & ((sequence // s.cp) % s.tp != 0),
             lambda: f"tp {s.tp} does not divide {sequence // s.cp} tokens of a sequence",
@@ -196,27 +199,39 @@ class Rules:
 
     def _context_rules(self, model: Transformer, sequence: int) -> Iterator[Rule]:
         """What the forms of context parallelism need; where they are not spread, nothing."""
+        s, spread = self.strategy, np.asarray(self.strategy.cp) > 1
+        inside = {"ulysses": s.cp, "ulysses-ring": np.minimum(s.ulysses_degree or 1, s.cp)}.get(s.context, 1)
+        if s.context in {"ring", "ulysses-ring"}:
+            yield from self._ring_rules(spread, inside, 2 if model.causal else 1, sequence)
+        if s.context in {"ulysses", "ulysses-ring"}:
+            yield from self._ulysses_rules(spread, inside, model)
+
+    def _ring_rules(self, spread: Any, inside: Count, pieces: int, sequence: int) -> Iterator[Rule]:
         s = self.strategy
-        spread = np.asarray(s.cp) > 1
-        if s.context == "ring":
-            yield self._rule(
-                "cp", spread & bool(model.causal) & (sequence % s.cp == 0) & (sequence % (2 * s.cp) != 0),
-                lambda: f"a balanced ring has two pieces of a sequence on each rank, and {2 * s.cp} do not divide {sequence} tokens",
-            )  # fmt: skip
-            yield self._rule(
-                "context", spread & (s.attention == "unfused"),
-                lambda: "a ring joins blocks of fused attention; take attention flash, or context all-gather",
-            )  # fmt: skip
-        if s.context == "ulysses":
-            ranks = s.tp * s.cp
-            yield self._rule(
-                "cp", spread & (model.heads % s.tp == 0) & (model.heads % ranks != 0),
-                lambda: f"tp x cp = {ranks} does not divide the {model.heads} heads that ulysses spreads; take context ring",
-            )  # fmt: skip
-            yield self._rule(
-                "cp", spread & (model.heads % ranks == 0) & (model.kv % ranks != 0) & (ranks % model.kv != 0),
-                lambda: f"tp x cp = {ranks} and {model.kv} heads of keys and values do not divide one another",
-            )  # fmt: skip
+        yield self._rule(
+            "ulysses_degree", spread & (s.cp % inside != 0),
+            lambda: f"{inside} does not divide cp {s.cp}; nearest that do: {divisors(int(inside), int(s.cp))}",
+        )  # fmt: skip
+        yield self._rule(
+            "cp", spread & (s.cp > inside) & (sequence % s.cp == 0) & (sequence % (pieces * s.cp) != 0),
+            lambda: f"a balanced ring has two pieces of a sequence on each rank, and {pieces * s.cp} do not divide {sequence} tokens",
+        )  # fmt: skip
+        yield self._rule(
+            "context", spread & (s.cp > inside) & (s.attention == "unfused"),
+            lambda: "a ring joins blocks of fused attention; take attention flash, or context all-gather",
+        )  # fmt: skip
+
+    def _ulysses_rules(self, spread: Any, inside: Count, model: Transformer) -> Iterator[Rule]:
+        s, ranks = self.strategy, self.strategy.tp * inside
+        name, other = ("cp", "context ring") if s.context == "ulysses" else ("ulysses_degree", "a smaller one")
+        yield self._rule(
+            name, spread & (model.heads % s.tp == 0) & (model.heads % ranks != 0),
+            lambda: f"tp x {name} = {ranks} does not divide the {model.heads} heads that ulysses spreads; take {other}",
+        )  # fmt: skip
+        yield self._rule(
+            name, spread & (model.heads % ranks == 0) & (model.kv % ranks != 0) & (ranks % model.kv != 0),
+            lambda: f"tp x {name} = {ranks} and {model.kv} heads of keys and values do not divide one another",
+        )  # fmt: skip
 
     def _other_rules(self) -> Iterator[Rule]:
         for name, neutral in (("tp", 1), ("cp", 1), ("sequence_parallel", False), ("recompute", "none")):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfmodel.graph.ops import Attention, Elementwise, Embedding, Linear, Loss, Norm, Op
+from perfmodel.graph.ops import Attention, Elementwise, Embedding, Linear, Loss, Norm, Op, Scan
 from perfmodel.parallel.messages import Collective, Message
 
 if TYPE_CHECKING:
@@ -27,17 +27,17 @@ def shard(op: Op, *, ranks: Count, sequence: Count) -> Op:
             return replace(op, outputs=op.outputs / ranks, saved_over=sequence, gathered=sequence)
         case Linear(split="row"):
             return replace(op, inputs=op.inputs / ranks, gathered=sequence)
-        case Linear(split="sequence"):
-            return replace(op, rows=op.rows / sequence)
         case Attention(split="heads"):
             return replace(op, heads=op.heads / ranks, kv_heads=np.maximum(op.kv_heads / ranks, 1))
+        case Scan():
+            return replace(op, heads=op.heads / ranks, groups=op.groups / ranks)
         case Embedding(split="vocabulary") | Loss(split="vocabulary"):
             return replace(op, vocabulary=op.vocabulary / ranks)
         case Elementwise(split="tensor"):
             return replace(op, elements=op.elements / ranks)
         case Elementwise(split="sequence"):
             return replace(op, elements=op.elements / sequence)
-        case Norm(split="sequence"):
+        case Linear(split="sequence") | Norm(split="sequence"):
             return replace(op, rows=op.rows / sequence)
         case Norm(split="heads"):
             return replace(op, rows=op.rows / ranks)

@@ -34,11 +34,12 @@ CHOICES: dict[str, tuple[Any, ...]] = {
     "order": ("tp-cp-ep-dp-pp", "tp-cp-ep-pp-dp"),
     "stage_layers": ("equal", "last-fewer", "ends-fewer"),
     "offload": (None, *map(Offload.model_validate, OFFLOADS)),
+    "context": ("all-gather", "ring", "ulysses"),
 }
 """Structural choices, each with its values; the first is the plain one. Schedules are those that change no result: no weight is
 stale, no pass is without gradient. Orders and offloads are those that frameworks offer; others may be named."""
 DEFAULT: dict[str, tuple[Any, ...]] = {
-    **CHOICES, "zero": (0, 1, 2, 3), "schedule": ("1f1b",), "stage_layers": ("equal",), "offload": (None,),
+    **CHOICES, "zero": (0, 1, 2, 3), "schedule": ("1f1b",), "stage_layers": ("equal",), "offload": (None,), "context": ("all-gather",),
 }  # fmt: skip
 """What is searched where nobody says otherwise: most frameworks have one schedule, want layers that divide, and shard
 states as ZeRO does, and keep all of them on the devices."""

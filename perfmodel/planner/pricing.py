@@ -74,7 +74,9 @@ class Pricing:
 
     def _passes(self, strategy: Strategy) -> Distinct:
         """Rows with distinct factorisation, microbatch and layers of the ends, by the first of them, and the place of every row."""
-        columns = {name: column for name, column in self.space.base.items() if name != "vpp"}
+        # chunks do not change a pass, unless which layers a stage has does
+        uneven = getattr(self.workload.model, "pattern", None) is not None
+        columns = {name: column for name, column in self.space.base.items() if name != "vpp" or uneven}
         _, core = np.unique(np.stack(list(columns.values())), axis=1, return_inverse=True)
         digits = [core.reshape(-1)[self.space.factors], self.space.own["microbatch"]]
         if strategy.stage_layers != "equal":
@@ -86,7 +88,7 @@ class Pricing:
         """Some rows with their shard groups, under one choice."""
         strategy = self.chosen(choice)
         passes, schedule = (
-            (choice.sequence_parallel, choice.recompute, choice.stage_layers, choice.offload),
+            (choice.sequence_parallel, choice.recompute, choice.stage_layers, choice.offload, choice.context),
             SCHEDULES[strategy.schedule],
         )
         place = self._table(("passes", choice.stage_layers), self._passes, strategy).place[rows]
@@ -193,7 +195,7 @@ class Pricing:
     def _of_rows(self, strategy: Strategy) -> tuple[Layout, chain.Work]:
         """Each row, where shard groups do not matter."""
         layout = self._layout(self._columns, self._columns["dp"] * self._columns["cp"], strategy)
-        key = ("work", strategy.sequence_parallel, strategy.stage_layers)
+        key = ("work", strategy.sequence_parallel, strategy.stage_layers, strategy.context)
         return layout, self._table(key, lambda s: chain.work_of(self.workload, s, layout), strategy)
 
     def _layout(self, columns: dict[str, Any], shard_group: Column, strategy: Strategy) -> Layout:

@@ -41,6 +41,7 @@ class Choice:
     order: str
     stage_layers: str
     offload: Offload | None
+    context: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +167,7 @@ def are_alike(model: object) -> bool:
     """Whether all layers of a model are; else which ones a chunk has decides what a stage holds."""
     if not isinstance(model, Transformer):
         return True
-    return len({(model.is_mixture(layer), model.is_windowed(layer)) for layer in range(int(model.layers))}) <= 1
+    return len(model.kinds) <= 1
 
 
 def strategy_of(strategy: Strategy, choice: Choice, degrees: dict[str, int], shard_group: int | None) -> Strategy:
@@ -182,7 +183,9 @@ def choices(axes: Axes) -> tuple[Choice, ...]:
 
 def sharing(choice: Choice) -> tuple[Any, ...]:
     """What choices have in common that share masks and tables of passes."""
-    return choice.sequence_parallel, choice.recompute, choice.schedule, choice.stage_layers, str(choice.offload)
+    return (
+        choice.sequence_parallel, choice.recompute, choice.schedule, choice.stage_layers, str(choice.offload), choice.context,
+    )  # fmt: skip
 
 
 def allowed(space: Space, choice: Choice, axes: Axes, refused: Refusals) -> Column:
@@ -193,6 +196,8 @@ def allowed(space: Space, choice: Choice, axes: Axes, refused: Refusals) -> Colu
         same |= columns["tp"] == 1
     if choice.schedule != axes.choices["schedule"][0]:
         same |= columns["pp"] == 1
+    if choice.context != axes.choices["context"][0]:
+        same |= columns["cp"] == 1
     orders = axes.choices["order"]
     for before in orders[: orders.index(choice.order)]:
         inside = refused.devices <= host_of(refused.hardware)

@@ -33,7 +33,7 @@ def choices_text(strategy: Strategy) -> str:
         parts.append(f"zero {s.zero}" + (f" over {s.shard_group}" if s.shard_group else ""))
     parts += [f"recompute {s.recompute}"] if s.recompute != "none" else []
     plain = Strategy()
-    parts += [str(getattr(s, name)) for name in ("schedule", "order", "stage_layers")
+    parts += [str(getattr(s, name)) for name in ("schedule", "order", "stage_layers", "context")
               if getattr(s, name) != getattr(plain, name)]  # fmt: skip
     parts += [f"offload {s.offload}"] if s.keeps_off.tiers else []
     return ", ".join(parts)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 DEGREES = ("tp", "cp", "pp", "dp", "ep", "etp", "vpp", "microbatch")
-CHOICES = ("sequence_parallel", "zero", "shard_group", "recompute", "schedule", "order", "stage_layers")
+CHOICES = ("sequence_parallel", "zero", "shard_group", "recompute", "schedule", "order", "stage_layers", "context")
 
 
 def plan_report(plan: Plan) -> Report:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from perfmodel.cost.outcome import Run
     from perfmodel.graph.flops import Convention
     from perfmodel.prediction import Prediction
+    from perfmodel.specs.strategy import Framework
 
 SCHEMA = 1
 
@@ -211,6 +212,7 @@ def _result(p: Prediction) -> Section:
     rows = [
         ("devices", f"{count(devices)} {p.hardware.device.name} = {degrees}"),
         ("batch", f"{p.layout.batch} = dp {layout.dp} x microbatch {layout.microbatch} x {layout.microbatches:.0f} microbatches"),
+        ("software", _software(p.strategy.framework)),
         ("step time", f"{quantity(p.step_time, 's')}   (80 % interval {quantity(low, 's')} to {quantity(high, 's')})"),
         ("bounds", f"{quantity(lower, 's')} if all messages hid, {quantity(upper, 's')} if none did"),
         ("throughput", _throughput(p, devices)),
@@ -228,6 +230,15 @@ def _result(p: Prediction) -> Section:
     if p.run is not None:
         rows.append(("training", _run(p.run, devices)))
     return Section(f"{p.workload.name} on {p.hardware.name}", ("", ""), tuple(rows))
+
+
+def _software(framework: Framework | None) -> str:
+    """Whose habits are in the prediction, and how well it is known."""
+    if framework is None:
+        return "none named (--strategy): the host costs nothing, and nothing is known of habits"
+    if framework.error_80 is None:
+        return f"{framework.name}, of which no measured run is on record"
+    return f"{framework.name}: 80 % of {count(framework.points or 0)} measured runs within {share(framework.error_80)}"
 
 
 def _off_row(tier: str, made: dict[str, Any]) -> tuple[str, str]:

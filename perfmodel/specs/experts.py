@@ -46,6 +46,8 @@ class Experts(Spec):
     """Width inside one expert."""
     shared_ffn_hidden: Annotated[Integer, Field(ge=0)] = 0
     """Width of the shared experts together, which every token goes through."""
+    latent: Size | None = None
+    """Width to which tokens are narrowed before they travel to the routed experts (latent mixtures); None sends them whole."""
     shared_gate: bool = False
     """A gate weighs the output of the shared experts."""
     dense_first: Annotated[Integer, Field(ge=0)] = 0

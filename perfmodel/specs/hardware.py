@@ -64,6 +64,9 @@ class MatmulEfficiency(Group):
     """Of the memory bandwidth, that products reach; None is that of elementwise kernels."""
     sustained: Annotated[Fraction, Field(gt=0, le=1.25)] = 1.0
     """Of the rate of the benchmark, kept up in hours of training: clocks fall under power and heat, of the benchmark too."""
+    gradients: Share = 1.0
+    """Of the rate of forward products, what those of gradients with narrow operands reach: on Hopper, whose fp8 units keep few bits
+    of a sum, frameworks have partial sums of gradients added up outside of them."""
 
 
 class Convolution(Group):

@@ -39,9 +39,9 @@ Algorithm = Literal[
 ]
 ORDER = ("tp", "cp", "ep", "dp", "pp")
 """Degrees of parallelism in the order in which ranks are numbered, innermost first."""
-Context = Annotated[Literal["all-gather", "ring", "ulysses"], KeepOrigin]
+Context = Annotated[Literal["all-gather", "ring", "ulysses", "ulysses-ring"], KeepOrigin]
 Dispatcher = Annotated[Literal["all-to-all", "deduplicated", "all-gather"], KeepOrigin]
-Permutation = Annotated[Literal["fused", "indexed"], KeepOrigin]
+Permutation = Annotated[Literal["fused", "indexed", "one-hot"], KeepOrigin]
 ExpertKernels = Annotated[Literal["grouped", "each"], KeepOrigin]
 
 
@@ -62,6 +62,8 @@ class Framework(Group):
     """The software that runs the job; its `error` is the median over calibration rows of the studies that ran it."""
 
     name: Text
+    error_80: Annotated[Fraction, Field(gt=0)] | None = None
+    """Relative error that 80 % of those rows stay within, in logarithms: what its predictions' interval rests on."""
     dispatch: Seconds | None = None
     """Of the host, to launch one kernel or collective; None takes it to be fast enough, as with compiled graphs."""
 
@@ -128,7 +130,9 @@ class Strategy(Spec):
     """Context parallel: each sequence cut into cp parts."""
     context: Context = "all-gather"
     """How attention sees the whole sequence: keys and values gathered; passed around a ring behind the attention of the block
-    before; or tokens exchanged for heads (DeepSpeed Ulysses)."""
+    before; tokens exchanged for heads (DeepSpeed Ulysses); or this among near ranks, and a ring of such groups."""
+    ulysses_degree: Degree | None = None
+    """Near ranks that exchange tokens for heads under `context: ulysses-ring`; the other cp / ulysses_degree form rings."""
     dp: Degree | None = None
     """Data parallel replicas; default devices / (tp x pp x cp)."""
     ep: Degree = 1
@@ -141,9 +145,13 @@ class Strategy(Spec):
     expert_kernels: ExpertKernels = "grouped"
     """Whether the host launches the products of all experts of a device at once, or those of each expert; that costs where
     the host is what binds."""
+    launched: Annotated[Literal["all", "experts"], KeepOrigin] = "all"
+    """What the host launches kernel by kernel: all, or only what the graphs of a mixture cannot hold (CUDA graphs of attention and
+    router): tokens on their way and experts, whose numbers of tokens change."""
     permutation: Permutation = "fused"
     """How tokens are put in the order of their experts and back: by kernels that copy whole rows and weigh them on the way, as
-    in Transformer Engine and DeepEP (fused), or by a framework's general gather and scatter-add (indexed)."""
+    in Transformer Engine and DeepEP (fused), or by a framework's general gather and scatter-add (indexed), or by products
+    with masks of tokens and slots (one-hot), as GShard and, with a capacity, MaxText do."""
     expert_overlap: Annotated[Literal["none", "passes"], KeepOrigin] = "none"
     """Whether tokens travel beside the pass of another microbatch."""
     order: Text = "-".join(ORDER)
@@ -239,12 +247,22 @@ class Strategy(Spec):
             yield Fault(
                 "zero", f"{self.sync} keeps whole replicas; leave zero at 0, or take sync all-reduce", self.zero
             )
+        yield from self._context_faults()
         yield from self.keeps_off.faults()
         if self.servers and self.sync != "parameter-server":
             message = f"{self.sync} has no servers; take sync parameter-server, or leave servers out"
             yield Fault("servers", message, self.servers.count)
         elif self.servers:
             yield from _server_faults(self.servers)
+
+    def _context_faults(self) -> Iterator[Fault]:
+        """Only one form of context parallelism has a degree of its own, and needs it."""
+        if self.context == "ulysses-ring" and self.ulysses_degree is None:
+            message = "ulysses-ring needs ulysses_degree, the near ranks that exchange tokens for heads"
+            yield Fault("context", message, self.context)
+        if self.context != "ulysses-ring" and self.ulysses_degree is not None:
+            message = f"{self.context} has no such degree; take context ulysses-ring, or leave ulysses_degree out"
+            yield Fault("ulysses_degree", message, self.ulysses_degree)
 
     @property
     def sharding(self) -> Sharding:

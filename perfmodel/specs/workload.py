@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from perfmodel.origin import Integer, KeepOrigin
+from perfmodel.origin import Integer, KeepOrigin, Text
 from perfmodel.specs.adapters import Adapters
 from perfmodel.specs.common import Group, Positive, Precision, Share, Size, SpecFile
 from perfmodel.specs.convnet import Convnet, Layer, convnet_faults
 from perfmodel.specs.custom import Custom, OpSpec, custom_faults
 from perfmodel.specs.experts import Experts, Latent, experts_faults
+from perfmodel.specs.statespace import LETTERS, Part, StateSpace, pattern_faults
 from perfmodel.yamlfile import Fault, Spec
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ __all__ = [
     "Layer",
     "OpSpec",
     "Patches",
+    "StateSpace",
     "Training",
     "Transformer",
     "Workload",
@@ -43,7 +45,7 @@ class Patches(Spec):
 
 
 class Transformer(Group):
-    """Blocks of attention and multilayer perceptron: GPT, Llama, BERT, T5, ViT."""
+    """Blocks of attention and multilayer perceptron (GPT, Llama, BERT, T5, ViT), or layers by a pattern (Mamba-2, Nemotron-H)."""
 
     family: Literal["transformer"]
     layers: Layers
@@ -85,6 +87,11 @@ class Transformer(Group):
     """Share of the positions whose output is computed; of BERT the masked ones."""
     experts: Experts | None = None
     """In the place of the multilayer perceptron, in some layers or all."""
+    state_space: StateSpace | None = None
+    """Layers that carry a state along the sequence in the place of attention."""
+    pattern: Text | None = None
+    """A letter for each layer, or for a part that repeats: M state space, * attention, - perceptron, E experts. Each has a norm and a
+    residual of its own. None has attention, then perceptron or experts, in every layer."""
     latent: Latent | None = None
     """Attention whose queries, keys and values are made of narrow vectors; heads have widths of their own."""
     head_norm: bool = False
@@ -115,7 +122,35 @@ class Transformer(Group):
 
     def is_mixture(self, layer: int) -> bool:
         """Whether a layer, counted from 0, has experts."""
-        return self.experts is not None and self.experts.is_mixture(layer)
+        return "mixture" in self.parts(layer)
+
+    def parts(self, layer: int) -> tuple[Part, ...]:
+        """What a layer, counted from 0, does in turn, each between a norm and a residual."""
+        attention: Part = "windowed attention" if self.is_windowed(layer) else "attention"
+        if self.pattern is None:
+            mixed = self.experts is not None and self.experts.is_mixture(layer)
+            return attention, "mixture" if mixed else "perceptron"
+        part = LETTERS[self.pattern[layer % len(self.pattern)]]
+        return (attention if part == "attention" else part,)
+
+    @property
+    def kinds(self) -> dict[tuple[Part, ...], tuple[int, ...]]:
+        """Layers by what they do, in the order in which they first occur."""
+        places: dict[tuple[Part, ...], list[int]] = {}
+        for layer in range(self.layers):
+            places.setdefault(self.parts(layer), []).append(layer)
+        return {kind: tuple(layers) for kind, layers in places.items()}
+
+    def has(self, part: Part) -> bool:
+        """Whether any layer does this."""
+        return any(part in kind for kind in self.kinds)
+
+    @property
+    def future(self) -> tuple[Part, ...]:
+        """What a module that predicts further ahead does: as the last layer; of hybrid models attention, then experts or perceptron."""
+        if self.pattern is None:
+            return self.parts(self.layers - 1)
+        return "attention", "mixture" if self.experts else "perceptron"
 
     def is_windowed(self, layer: int) -> bool:
         """Whether a layer sees no more than the window."""
@@ -131,6 +166,8 @@ class Training(Group):
     """Tokens of one sample; of an image model none."""
     target_sequence: Size | None = None
     """Tokens of the decoder's side of one sample; default as `sequence`."""
+    packed: Size | None = None
+    """Tokens of a sample on average, where each sequence is packed of several that do not see one another; None: it is one sample."""
     optimizer: Literal["sgd", "momentum", "adam", "lamb"] = "adam"
     precision: Annotated[Precision, KeepOrigin]
     adapters: Adapters | None = None
@@ -166,6 +203,11 @@ class Workload(SpecFile):
             yield Fault("training.tokens", message, training.tokens)
         elif training.tokens is not None and training.sequence is None:
             yield Fault("training.tokens", "this model has no tokens; give samples", training.tokens)
+        if training.packed is not None and training.packed > (training.sequence or 0):
+            message = (
+                f"are more tokens than the sequence of {training.sequence} has room for; leave it out, or give fewer"
+            )
+            yield Fault("training.packed", message, training.packed)
 
     def _adapter_faults(self) -> Iterator[Fault]:
         adapters = self.training.adapters
@@ -175,8 +217,11 @@ class Workload(SpecFile):
         if not isinstance(m, Transformer) or not m.vocabulary:
             yield Fault("training.adapters", "are for language models alone; leave them out", None)
             return
-        mixed = all(m.is_mixture(layer) for layer in range(m.layers))
-        missing = ({"qkv"} if m.latent else set()) | ({"up", "down"} if mixed else set())
+        if any(True for _ in pattern_faults(m)):
+            return
+        missing = set() if m.has("perceptron") else {"up", "down"}
+        if m.latent or not (m.has("attention") or m.has("windowed attention")):
+            missing.add("qkv")
         yield from adapters.faults_beside(frozenset(missing), "training.adapters")
 
     def _transformer_faults(self, model: Transformer) -> Iterator[Fault]:
@@ -194,6 +239,7 @@ class Workload(SpecFile):
             )
         if model.experts:
             yield from experts_faults(model.experts, model.layers, "model.experts")
+        yield from pattern_faults(model)
         yield from _feature_faults(model)
         if model.vocabulary and self.training.sequence is None:
             yield Fault("training", "needs a sequence length")
@@ -204,7 +250,7 @@ class Workload(SpecFile):
 def _feature_faults(model: Transformer) -> Iterator[Fault]:
     """Features that only a decoder without an encoder has, and some that exclude one another."""
     decoder = model.vocabulary is not None and model.causal and not model.decoder_layers
-    for name in ("experts", "latent", "window", "future_tokens"):
+    for name in ("experts", "latent", "window", "future_tokens", "pattern", "state_space"):
         if getattr(model, name) and not decoder:
             yield Fault(f"model.{name}", "is for decoders alone", getattr(model, name))
     if model.full_interval and not model.window:

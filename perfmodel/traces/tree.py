@@ -111,7 +111,8 @@ def _kind(row: Mapping[str, Any]) -> str:
         return "convolution" if "conv" in str(row["name"]) else FORMULAS.get(formula, "memory-bound")
     if kind.endswith(" parallel"):
         return "communication"
-    return {"optimizer": "memory-bound", "custom": "memory-bound", "bubble": "idle", "host": "idle"}.get(kind, kind)
+    named = {"optimizer": "memory-bound", "custom": "memory-bound", "state space": "memory-bound"}
+    return {**named, "bubble": "idle", "host": "idle"}.get(kind, kind)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,13 +11,16 @@ from perfmodel import api
 from perfmodel.errors import InputError
 from perfmodel.graph.ops import Attention
 from perfmodel.parallel import Group
-from perfmodel.parallel.context import FORMS, messages, shard
+from perfmodel.parallel.context import Form, form_of, messages, shard
+from perfmodel.specs import Strategy
 from perfmodel.specs.strategy import Context
 
 if TYPE_CHECKING:
+    from perfmodel.parallel import Message
     from perfmodel.prediction import Prediction
 
-every_form = pytest.mark.parametrize("form", FORMS)
+NAMES: tuple[Context, ...] = get_args(get_args(Context)[0])
+every_form = pytest.mark.parametrize("name", NAMES)
 
 
 def attention(**changed: Any) -> Attention:
@@ -29,32 +32,34 @@ def flops(op: Attention) -> float:
     return float(sum(kernel.flops for kernel in (*op.forward(), *op.backward())))
 
 
-def sent(form: Context, ranks: int, *, backward: bool) -> float:
+def form(name: Context, inside: int = 2) -> Form:
+    """Ulysses inside a ring takes pairs of ranks."""
+    return form_of(Strategy(context=name, ulysses_degree=inside if name == "ulysses-ring" else None))
+
+
+def sent(name: Context, ranks: int, *, backward: bool, inside: int = 2) -> float:
     """Bytes that one rank sends."""
-    part = shard(attention(), form, ranks=ranks)
-    wire = {
-        "send": 1.0,
-        "all-to-all": (ranks - 1) / ranks,
-        "all-gather": (ranks - 1) / ranks,
-        "reduce-scatter": (ranks - 1) / ranks,
-    }
-    made = messages(part, form, Group(ranks, 1), backward=backward)
-    return sum(float(m.size * (1 if m.rounds is None else m.rounds)) * wire[m.collective] for m in made)
+    part = shard(attention(), form(name, inside), ranks=ranks)
+    made = messages(part, form(name, inside), Group(ranks, 1), backward=backward)
+
+    def wire(message: Message) -> float:
+        rounds, size = (1 if message.rounds is None else message.rounds), message.group.size
+        return float(message.size * rounds * (1 if message.collective == "send" else (size - 1) / size))
+
+    return sum(map(wire, made))
 
 
-def predicted(form: str, **settings: Any) -> Prediction:
+def predicted(name: str, **settings: Any) -> Prediction:
     given: dict[str, Any] = {"tp": 1, "cp": 8, "dp": 1, "batch": 4, "seq": 32768, "zero": 3} | settings
-    return api.predict("llama-3.1-8b", "dgx-h100", sets={"strategy.context": form}, **given)
-
-
-def test_every_form_is_known() -> None:
-    assert set(FORMS) == set(get_args(get_args(Context)[0]))
+    degree = given.pop("ulysses_degree", 4 if name == "ulysses-ring" else None)
+    sets = {"strategy.context": name} | ({"strategy.ulysses_degree": degree} if degree else {})
+    return api.predict("llama-3.1-8b", "dgx-h100", sets=sets, **given)
 
 
 @every_form
 @pytest.mark.parametrize("ranks", [1, 2, 4, 8])
-def test_ranks_share_the_arithmetic_equally(form: Context, ranks: int) -> None:
-    assert flops(shard(attention(), form, ranks=ranks)) == pytest.approx(flops(attention()) / ranks, rel=1e-12)  # type: ignore[arg-type]
+def test_ranks_share_the_arithmetic_equally(name: Context, ranks: int) -> None:
+    assert flops(shard(attention(), form(name), ranks=ranks)) == pytest.approx(flops(attention()) / ranks, rel=1e-12)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 4, 8])
@@ -72,13 +77,13 @@ def test_ulysses_sends_less_the_more_ranks_there_are() -> None:
     """4 N h / p with as many heads of keys as of queries (DeepSpeed-Ulysses, section 3.2)."""
     hidden = 32 * 128
     for ranks in (2, 4, 8):
-        part = shard(attention(kv_heads=32), "ulysses", ranks=ranks)
-        made = messages(part, "ulysses", Group(ranks, 1), backward=False)
+        part = shard(attention(kv_heads=32), form("ulysses"), ranks=ranks)
+        made = messages(part, form("ulysses"), Group(ranks, 1), backward=False)
         assert sum(float(m.size) for m in made) == pytest.approx(4 * 4096 * hidden * 2.0 / ranks)
 
 
 def test_few_heads_of_keys_are_copied() -> None:
-    part = shard(attention(kv_heads=2), "ulysses", ranks=8)
+    part = shard(attention(kv_heads=2), form("ulysses"), ranks=8)
     assert isinstance(part, Attention)
     assert float(part.kv_heads) == 1.0
 
@@ -111,25 +116,73 @@ class TestRing:
         )
 
 
+class TestUlyssesInsideARing:
+    def test_needs_its_degree(self) -> None:
+        with pytest.raises(InputError, match="ulysses-ring needs ulysses_degree"):
+            api.predict("llama-3.1-8b", "dgx-h100", cp=8, sets={"strategy.context": "ulysses-ring"})
+
+    @pytest.mark.parametrize("ranks", [4, 8])
+    @pytest.mark.parametrize("backward", [False, True])
+    def test_sends_what_its_parts_do(self, ranks: int, *, backward: bool) -> None:
+        """Of heads of keys a pair has half each: (u - 1)/u of 2 (h + k) s/p d inside, then 2 k/u d s u/p in each step of the ring."""
+        inside, outside = 2, ranks // 2
+        exchanged = 2 * (32 + 8) * 4096 / ranks * 128 * 2.0 * (inside - 1) / inside
+        block = 2 * 8 / inside * 128 * 4096 / outside * 2.0
+        steps = 2 * (outside - 1) + 1 if backward else outside - 1
+        assert sent("ulysses-ring", ranks, backward=backward) == pytest.approx(exchanged + steps * block)
+
+    @pytest.mark.parametrize(("inside", "same"), [(1, "ring"), (8, "ulysses")])
+    def test_ends_in_its_parts(self, inside: int, same: str) -> None:
+        """One rank inside is a ring, all of them Ulysses."""
+        both = predicted("ulysses-ring", ulysses_degree=inside)
+        assert both.step_time == pytest.approx(predicted(same).step_time, rel=1e-12)
+
+    def test_keeps_the_slow_network_out_of_the_exchange_of_heads(self) -> None:
+        """Two hosts: Ulysses inside them and a ring of two between expose less than either alone."""
+        exposed = {
+            name: predicted(
+                name, cp=16, batch=1, seq=131072, ulysses_degree=8 if name == "ulysses-ring" else None
+            ).kinds["context parallel"][1]
+            for name in ("ring", "ulysses", "ulysses-ring")
+        }
+        assert exposed["ulysses-ring"] < min(exposed["ring"], exposed["ulysses"])
+
+
 @every_form
-def test_columns_equal_numbers(form: Context) -> None:
+def test_columns_equal_numbers(name: Context) -> None:
     ranks = np.array([1, 2, 8])
-    wide = shard(attention(), form, ranks=ranks)
-    made = messages(wide, form, Group(ranks, 1), backward=True)
+    wide = shard(attention(), form(name), ranks=ranks)
+    made = messages(wide, form(name), Group(ranks, 1), backward=True)
     for index, one in enumerate(ranks.tolist()):
-        alone = shard(attention(), form, ranks=one)
-        for column, number in zip(made, messages(alone, form, Group(one, 1), backward=True), strict=True):
+        alone = shard(attention(), form(name), ranks=one)
+        for column, number in zip(made, messages(alone, form(name), Group(one, 1), backward=True), strict=True):
             assert np.broadcast_to(column.size, 3)[index] == number.size
 
 
 @pytest.mark.parametrize(
-    ("form", "settings", "message"),
+    ("name", "settings", "message"),
     [
         ("ring", {"cp": 8, "seq": 4104}, "a balanced ring has two pieces of a sequence on each rank, and 16 do not divide 4104 tokens"),
         ("ring", {"attention": "unfused"}, "a ring joins blocks of fused attention; take attention flash, or context all-gather"),
         ("ulysses", {"cp": 64, "seq": 4096, "batch": 1}, "tp x cp = 64 does not divide the 32 heads that ulysses spreads; take context ring"),
+        ("ulysses-ring", {"ulysses_degree": 3}, "3 does not divide cp 8; nearest that do: 2 and 4"),
+        ("ulysses-ring", {"cp": 64, "ulysses_degree": 64, "batch": 1}, "tp x ulysses_degree = 64 does not divide the 32 heads that ulysses spreads; take a smaller one"),
+        ("ulysses-ring", {"seq": 4104}, "a balanced ring has two pieces of a sequence on each rank, and 16 do not divide 4104 tokens"),
+        ("ring", {"ulysses_degree": 4}, "ring has no such degree; take context ulysses-ring, or leave ulysses_degree out"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_is_refused(form: str, settings: dict[str, Any], message: str) -> None:
+def test_what_cannot_be_is_refused(name: str, settings: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message.replace("(", r"\(")):
-        predicted(form, **settings)
+        predicted(name, **settings)
+
+
+def test_the_planner_chooses_a_form_where_sequences_are_cut() -> None:
+    """Without context parallelism all forms come to the same, and are searched once."""
+    job: dict[str, Any] = {"devices": 16, "batch": 16, "seq": 8192, "strategy": "fsdp", "top": 1}
+    counts = [
+        api.plan("llama-3.1-8b", "dgx-h100", **job, fix={"cp": cp, "context": forms}).evaluated
+        for cp in (1, 2)
+        for forms in ("all-gather", ["all-gather", "ring", "ulysses"])
+    ]
+    assert counts[0] == counts[1]
+    assert counts[3] == 3 * counts[2]

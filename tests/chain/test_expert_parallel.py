@@ -193,6 +193,20 @@ class TestSteps:
         ]  # fmt: skip
         assert times[1] > 1.2 * times[0]
 
+    def test_graphs_leave_the_host_what_concerns_experts(self) -> None:
+        """Of a layer, its kernels and messages, those of each expert alone; other launches are the graphs'."""
+        made = {
+            name: api.predict("qwen3-30b-a3b", "dgx-b200", devices=8, ep=8, batch=64, strategy=name)
+            for name in ("nemo", "nemo-graphs", "nemo-eager")
+        }
+        times = [made[name].step_time for name in ("nemo", "nemo-graphs", "nemo-eager")]
+        assert times == sorted(times)
+        assert times[1] > 1.5 * times[0]
+        layers, microbatches, held = 48, 8, 128 // 8
+        of_layer = (5 + 4 + 2 * (held - 1)) + (7 + 4 + 4 * (held - 1))
+        host = made["nemo-graphs"].kinds["host"][0] / 54.3e-6 / (layers * microbatches)
+        assert host == pytest.approx(of_layer)
+
     def test_users_ladder_has_the_order_that_they_found(self) -> None:
         """A mixture of 16 B on 8 B200 (torchtitan, pull request 1993): 13.5, 16, 18 and 20 % MFU."""
         steps: list[dict[str, Any]] = [

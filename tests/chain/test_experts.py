@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+import perfmodel
 from perfmodel.cost.compute import Processor
 from perfmodel.graph.experts import Experts
 from perfmodel.graph.kernels import Gemm, Stream
@@ -90,7 +91,7 @@ def test_columns_are_scalars_row_by_row(machine: Hardware) -> None:
 
 def test_general_kernels_sort_one_element_at_a_time_and_weigh_apart() -> None:
     """To fp32, product and back: 20 bytes an element forward; backward 16 more for the gradient of the scores."""
-    fused, indexed = LAYER, replace(LAYER, indexed=True)
+    fused, indexed = LAYER, replace(LAYER, permutation="indexed")
     assert flops(indexed.forward()) == flops(fused.forward())
     added = [sum(k.traffic for k in layer.forward()) for layer in (fused, indexed)]
     assert added[1] - added[0] == 20 * TOKENS * HIDDEN
@@ -98,3 +99,37 @@ def test_general_kernels_sort_one_element_at_a_time_and_weigh_apart() -> None:
     assert added[1] - added[0] == 36 * TOKENS * HIDDEN
     sorts = [k for k in (*indexed.forward(), *indexed.backward()) if isinstance(k, Stream) and k.pace == "gather"]
     assert [k.elements for k in sorts] == 4 * [TOKENS * HIDDEN]
+
+
+class TestMasks:
+    """Products with one-hot masks in the place of sorting."""
+
+    MASKED = replace(LAYER, permutation="one-hot", top_k=2, sequence=TOKENS // 4, load=1.25)
+
+    def test_cost_is_quadratic_in_the_sequence(self) -> None:
+        """Two products forward and three backward, each of the tokens with the slots of a sequence."""
+        plain = replace(self.MASKED, permutation="fused")
+        slots = TOKENS // 4 * 2 * 1.25
+        one = 2 * (TOKENS / 2) * slots * HIDDEN
+        assert flops(self.MASKED.forward()) - flops(plain.forward()) == pytest.approx(2 * one)
+        assert flops(self.MASKED.backward()) - flops(plain.backward()) == pytest.approx(3 * one)
+        twice = replace(self.MASKED, sequence=TOKENS // 2)
+        assert flops(twice.forward()) - flops(plain.forward()) == pytest.approx(4 * one)
+
+    def test_nothing_is_sorted(self) -> None:
+        names = [kernel.name for kernel in (*self.MASKED.forward(), *self.MASKED.backward())]
+        assert not [name for name in names if "sort" in name]
+        assert len([name for name in names if "dispatch" in name or "combine" in name]) == 4
+
+
+def test_masks_are_no_model_flops() -> None:
+    """A strategy says how tokens travel; what a model needs does not hang on it."""
+    plain, masked = (
+        perfmodel.predict(
+            "mixtral-8x7b", "tpu-v5p-pod", strategy="maxtext-fsdp", devices=32, microbatch=4, batch=128, seq=4096, recompute="full",
+            sets={"strategy.permutation": name, "workload.model.experts.capacity": 1.25},
+        )
+        for name in ("fused", "one-hot")
+    )  # fmt: skip
+    assert masked.flops() == plain.flops()
+    assert 1.1 < masked.step_time / plain.step_time < 1.3

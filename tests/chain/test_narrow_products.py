@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 import perfmodel
-from perfmodel.graph.kernels import Stream
-from perfmodel.graph.ops import Linear
+from perfmodel.cost.compute import Processor
+from perfmodel.graph import expand
+from perfmodel.graph.kernels import Gemm, Stream
+from perfmodel.graph.ops import Linear, Norm
+from perfmodel.library import find
 from perfmodel.parallel.layout import Group
 from perfmodel.parallel.tensor import backward_messages, forward_messages, shard
+from perfmodel.timeline import duration
 
 ROWS, WIDTH, OUTPUTS, RANKS = 4096, 1024, 2048, 8
 GROUP = Group(RANKS, 1)
@@ -60,3 +66,45 @@ def test_a_narrow_step_is_faster_by_less_than_the_peak() -> None:
         for precision in ("bf16", "fp8")
     )
     assert 1.1 < wide.step_time / narrow.step_time < 1.8
+
+
+def test_a_norm_casts_on_the_way_and_its_product_only_turns() -> None:
+    """As Transformer Engine's LayerNormLinear: 5 bytes an element in place of 8."""
+    norm, op = (
+        Norm("norm", ROWS, WIDTH, 2.0, written=1.0),
+        Linear("up", ROWS, WIDTH, OUTPUTS, 2.0, operand=1.0, normed=True),
+    )
+    (written,) = norm.forward()
+    assert isinstance(written, Stream)
+    assert (written.traffic, casts(op)[0]) == (ROWS * WIDTH * 3, ROWS * WIDTH * 2)
+
+
+def test_frozen_weights_need_their_input_one_way_alone() -> None:
+    op = Linear("up", ROWS, WIDTH, OUTPUTS, 2.0, operand=1.0, frozen=True)
+    assert casts(op) == (ROWS * WIDTH * 3, ROWS * OUTPUTS * 4)
+    assert casts(replace(op, normed=True))[0] == 0
+
+
+def test_only_what_no_adapter_takes_is_cast_by_its_norm() -> None:
+    workload = find("workloads", "llama-2-70b-lora")
+    training = workload.training.model_copy(update={"precision": "fp8"})
+    graph = expand(workload.model_copy(update={"training": training}), microbatch=1, fused=True)
+    (layer,) = graph.body
+    assert {op.name: op.written for op in layer.ops if isinstance(op, Norm)} == {
+        "attention norm": None,
+        "mlp norm": 1.0,
+    }
+    assert {op.name for op in layer.ops if isinstance(op, Linear) and op.normed} == {"mlp up"}
+
+
+@pytest.mark.parametrize(("machine", "slower"), [("dgx-h100", 1 / 0.87), ("dgx-b200", 1.0)])
+def test_gradients_are_slower_where_sums_leave_the_matrix_units(machine: str, slower: float) -> None:
+    """Hopper adds partial sums of gradients up outside of them; products that stay wide have none of it."""
+    op = Linear("up", ROWS, ROWS, ROWS, 2.0, operand=1.0)
+    processor = Processor(find("hardware", machine).device, "fp8")
+    (forward,), (gradient, _) = (
+        [kernel for kernel in kernels if isinstance(kernel, Gemm)] for kernels in (op.forward(), op.backward())
+    )
+    assert duration(processor.time(gradient)) / duration(processor.time(forward)) == pytest.approx(slower, rel=0.05)
+    wide = [replace(kernel, operand=None) for kernel in (forward, gradient)]
+    assert duration(processor.time(wide[1])) == duration(processor.time(wide[0]))

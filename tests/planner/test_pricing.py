@@ -88,8 +88,45 @@ CASES: dict[str, tuple[str, str, int, int, dict[str, Any]]] = {
             }
         },
     ),
+    "layers of unequal kinds": (
+        "nemotron-h-56b",
+        "dgx-h100",
+        16,
+        32,
+        {
+            "fix": {
+                "stage_layers": ["equal", "ends-fewer"],
+                "zero": 1,
+                "recompute": "none",
+                "order": "tp-cp-ep-dp-pp",
+                "pp": [2, 4],
+                "tp": [1, 4],
+            }
+        },
+    ),
+    "state spaces and experts": (
+        "nemotron-3-nano-30b-a3b",
+        "gb200-nvl72",
+        16,
+        32,
+        {"fix": {"zero": [0, 1], "recompute": "none", "pp": [1, 2, 4], "etp": 1, "order": "tp-cp-ep-dp-pp"}},
+    ),
     "a ring of keys": ("llama-3.1-8b", "dgx-h100", 32, 32, {"context": "ring"}),
     "tokens for heads": ("llama-3.1-8b", "dgx-h100", 32, 32, {"context": "ulysses"}),
+    "tokens for heads in a ring": (
+        "llama-3.1-8b",
+        "dgx-h100",
+        32,
+        32,
+        {"context": "ulysses-ring", "ulysses_degree": 2},
+    ),
+    "sequences spread in several ways": (
+        "llama-3.1-8b",
+        "dgx-h100",
+        32,
+        32,
+        {"fix": {"context": "all", "zero": [0, 3], "recompute": "none"}},
+    ),
     "states spread in several ways": (
         "gpt3-175b",
         "aws-p4de-24xlarge",

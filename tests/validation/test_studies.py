@@ -126,6 +126,12 @@ class TestAll:
                 assert o.predicted is None or 0 < o.predicted < float("inf"), o
                 assert o.low is None or o.high is None or o.predicted is None or o.low <= o.predicted <= o.high, o
 
+    def test_the_interval_holds_as_many_measurements_as_it_says(self, judged: list[Judged]) -> None:
+        times = [o for one in judged for o in one.outcomes if o.counts and o.low is not None and o.high is not None]
+        for split in ("calibration", "test"):
+            inside = [o.low <= o.measured <= o.high for o in times if o.split == split]  # type: ignore[operator]
+            assert sum(inside) / len(inside) == pytest.approx(0.8, abs=0.08), split
+
     def test_every_budget_is_kept(self, judged: list[Judged]) -> None:
         failed = {
             one.study.name: one.errors(one.study.budget.rows) for one in judged if one.study.budget and not one.passed
@@ -136,5 +142,10 @@ class TestAll:
         if not TOOL.PAGE.is_file():
             pytest.skip("docs/validation.md is not written yet: python tools/validation_page.py")
         assert TOOL.PAGE.read_text(encoding="utf-8") == TOOL.page(judged), (
+            "python tools/validation_page.py writes it again"
+        )
+
+    def test_the_readme_has_the_errors_of_this_run(self, judged: list[Judged]) -> None:
+        assert TOOL.README.read_text(encoding="utf-8") == TOOL.readme(judged), (
             "python tools/validation_page.py writes it again"
         )

@@ -76,6 +76,15 @@ def test_recipes_of_nemo_split_no_expert() -> None:
 def test_experts_are_launched_one_by_one_without_a_cuda_graph() -> None:
     assert case(**MIXTRAL).strategy == "nemo-eager"
     assert case(**{**MIXTRAL, "notes": "cuda graph full_iteration []"}).strategy == "nemo"
+    graph = "cuda graph transformer_engine"
+    assert case(**{**MIXTRAL, "notes": f"{graph} ['attn', 'moe_router', 'moe_preprocess']"}).strategy == "nemo-graphs"
+    assert case(**{**MIXTRAL, "notes": f"{graph} ['moe_router', 'moe_preprocess']"}).strategy == "nemo-eager"
+
+
+def test_rows_that_drop_tokens_by_a_capacity_place_them_by_masks() -> None:
+    found = overrides(MIXTRAL, notes="capacity-factor dropped routing")
+    assert found["strategy.permutation"] == "one-hot"
+    assert found["workload.model.experts.capacity"] == 1.25
 
 
 @pytest.mark.parametrize(
@@ -125,3 +134,31 @@ def test_a_mixture_without_its_widths_is_no_case() -> None:
 )  # fmt: skip
 def test_modules_that_are_recomputed_by_name(printed: str, ours: str) -> None:
     assert recomputed_modules(printed) == ours
+
+
+HYBRID = {
+    **MIXTRAL, "model": "Nemotron_3_Super", "family": "hybrid", "recompute": "", "precision": "mxfp8", "hardware": "GB300",
+    "devices_per_node": "4", "device_mem_gb": "", "usable": "no", "completeness": "thin", "check": "layout-ok", "ep": "32",
+    **dict.fromkeys(("layers", "hidden", "ffn_hidden", "heads", "kv_heads", "head_dim", "vocab", "experts", "top_k", "moe_ffn"), ""),
+}  # fmt: skip
+"""A model with state-space layers, of which tables print the name alone."""
+
+
+class TestHybrids:
+    def test_the_library_knows_the_shape(self) -> None:
+        found = case(**HYBRID)
+        assert found.workload == "nemotron-3-super-120b-a12b"
+        assert found.strategy == "nemo-eager"
+        assert found.overrides == {"workload.model.experts.imbalance": 1.0, "strategy.dispatcher": "deduplicated"}
+
+    def test_tensor_ranks_split_no_expert_and_hide_no_more_than_usual(self) -> None:
+        found = case(**HYBRID | {"tp": "2", "dp": "16", "sp": "1"})
+        assert found.overrides["strategy.etp"] == 1
+        assert "strategy.tensor_overlap" not in found.overrides
+
+    def test_a_hybrid_without_experts_runs_as_all_else(self) -> None:
+        found = case(**HYBRID | {"model": "nemotron-h-56b", "ep": "1", "layers": "118", "ffn_hidden": "32768"})
+        assert (found.workload, found.strategy, found.overrides) == ("nemotron-h-56b", "nemo", {})
+
+    def test_one_that_nobody_has_described_is_left_out(self) -> None:
+        assert reason(**HYBRID | {"model": "Nemotron_9"}) == "architecture hybrid, whose shape is not stated"

@@ -8,7 +8,9 @@ if TYPE_CHECKING:
     from perfmodel.specs.measurement import FlopConvention
 
 _SCRIPT = "benchmarks/mfu_scaling/mfu_bench.sh of KempnerForge"
+_LIGHTNING = "src/megatron/bridge/perf_recipes/nemotronh/gb200/nemotronh.py of Megatron-Bridge at 067f987"
 _CONFIGS = "configs/train of KempnerForge, by the name of the run"
+_LORA = "of benchmarks/llama2_70b_lora, which includes config_common_fp4.sh"
 
 CORRECTIONS: dict[str, tuple[dict[str, str], str]] = {
     "kempnerforge-001": (
@@ -19,7 +21,18 @@ CORRECTIONS: dict[str, tuple[dict[str, str], str]] = {
     "kempnerforge-008": ({"microbatch": "4"}, f"7b_12gpu_tp4.toml in {_CONFIGS}"),
     "kempnerforge-009": ({"microbatch": "4"}, f"7b_32gpu_fsdp.toml in {_CONFIGS}"),
     "kempnerforge-010": ({"microbatch": "4"}, f"13b_32gpu_tp4_pp2.toml in {_CONFIGS}"),
+    "megatron-bridge-007": (
+        {
+            "notes": "cuda graph transformer_engine ['attn', 'mamba', 'moe_router', 'moe_preprocess']; MoE dispatcher hybridep"
+        },
+        _LIGHTNING,
+    ),
     "kempnerforge-011": ({"microbatch": "1"}, f"70b_32gpu_tp4_pp4.toml in {_CONFIGS}"),
+    "mlperf-training-137": (
+        {"precision": "fp4", "cp": "2", "dp": "4"},
+        f"Dell's config_1xXE9680Lx8B200-SXM-180GB.sh {_LORA}; two microbatches, as its log says",
+    ),
+    "mlperf-training-178": ({"precision": "fp4"}, f"Nebius' configs/nebius_b300_n1 {_LORA}"),
 }
 """Cells, and their source."""
 

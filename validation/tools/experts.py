@@ -29,6 +29,11 @@ MODELS: tuple[tuple[str, str], ...] = (
     (r"grok1", "grok-1"),
     (r"llama4-scout", "llama-4-scout"),
     (r"llama4-maverick", "llama-4-maverick"),
+    (r"nemotron-h-56b", "nemotron-h-56b"),
+    (r"nemotron_3_nano", "nemotron-3-nano-30b-a3b"),
+    (r"nemotron_3_5_lightning", "nemotron-3.5-lightning-30b-a3b"),
+    (r"nemotron_3_ultra", "nemotron-3-ultra-550b-a55b"),
+    (r"nemotron_3_super", "nemotron-3-super-120b-a12b"),
 )
 """Which workload the name of a model means; the first that is found in it."""
 
@@ -41,6 +46,7 @@ SHAPE: tuple[tuple[str, str], ...] = (
 ROUTING: tuple[tuple[str, dict[str, Value]], ...] = (
     (r"force[d]?[- ]balanced|capacity factor 1\b|token-drop", {"workload.model.experts.imbalance": 1.0}),
     (r"capacity factor 1\b|token-drop", {"workload.model.experts.capacity": 1.0}),
+    (r"capacity-factor dropped", {"workload.model.experts.capacity": 1.25, "strategy.permutation": "one-hot"}),
     (r"w/o MTP", {"workload.model.future_tokens": 0}),
     (r"MTP included|mtp-num-layers=1", {"workload.model.future_tokens": 1}),
     (r"dispatcher (hybridep|deepep)|\+DeepEP", {"strategy.dispatcher": "deduplicated"}),
@@ -48,15 +54,20 @@ ROUTING: tuple[tuple[str, dict[str, Value]], ...] = (
     (r"all-to-all overlap", {"strategy.expert_overlap": "passes"}),
     (r"(baseline|\+loss fusion|\+DeepEP|\+VPP3) \(cumulative", {"strategy.permutation": "indexed"}),
 )
-"""What notes say of experts; all that are found count."""
+"""What notes say of experts; all that are found count. Google's recipes that drop tokens: capacity_factor 1.25, megablox False
+(AI-Hypercomputer/tpu-recipes, training/trillium, Mixtral; benchmarks/maxtext_trillium_model_configs.py of MaxText)."""
 
 LOOSE = 1.7
 """Imbalance with hardly any loss that balances (specs/experts.py)."""
 
+BALANCED = 1.0
+"""Imbalance of the hybrids in NVIDIA's recipes, which set moe_router_force_load_balancing (Megatron-Bridge, commit 067f987,
+perf_recipes/nemotronh)."""
+
 FUSED_PERMUTATION = "2025"
 """Year from which Megatron-Core sorts tokens by Transformer Engine's kernels (--moe-permute-fusion, MCore 0.10 and TE 2.0)."""
 
-WHOLE_EXPERTS = r"(Megatron-Bridge|NeMo).*(deepseek|qwen3|gpt-oss)"
+WHOLE_EXPERTS = r"(Megatron-Bridge|NeMo).*(deepseek|qwen3|gpt-oss|Nemotron_3)"
 """Recipes that split no expert: expert_tensor_parallel_size is 1 in those of Megatron-Bridge.
 
 NVIDIA-NeMo/Megatron-Bridge, commit 067f987, src/megatron/bridge/perf_recipes; there too DeepEP or HybridEP carry what is
@@ -78,14 +89,24 @@ At the same commit, deepseek/b200/deepseek_v3.py; it recomputes the three dense 
 
 def is_mixture(line: Line) -> bool:
     """Whether a row is of a mixture of experts, or of attention as such models have."""
-    family = line.text("family")
-    return (line.whole("experts") or 0) > 1 or family.startswith("moe") or family == "deepseek"
+    family, known = line.text("family"), _known(line) if is_hybrid(line) else ""
+    mixed = bool(known) and _model(known).experts is not None
+    return mixed or (line.whole("experts") or 0) > 1 or family.startswith("moe") or family == "deepseek"
+
+
+def is_hybrid(line: Line) -> bool:
+    """Whether a row is of a model with state-space layers; tables name such a model and print no shape."""
+    return line.text("family") == "hybrid"
+
+
+def _known(line: Line) -> str:
+    name = line.text("model").lower()
+    return next((workload for pattern, workload in MODELS if re.search(pattern, name)), "")
 
 
 def mixture_workload(line: Line) -> tuple[str, dict[str, Value]]:
     """A workload and what a row prints otherwise; empty where the library has no such model."""
-    name = line.text("model").lower()
-    known = next((workload for pattern, workload in MODELS if re.search(pattern, name)), "")
+    known = _known(line)
     if not known:
         return "", {}
     overrides: dict[str, Value] = {
@@ -97,7 +118,9 @@ def mixture_workload(line: Line) -> tuple[str, dict[str, Value]]:
     dense = line.notes(r"(\d+) dense layer")
     if dense:
         overrides["workload.model.experts.dense_first"] = int(dense.group(1))
-    if int(line.whole("layers") or 0) != _model(known).layers and _model(known).future_tokens:
+    if is_hybrid(line) and _model(known).experts:
+        overrides["workload.model.experts.imbalance"] = BALANCED
+    if line.whole("layers") not in {None, _model(known).layers} and _model(known).future_tokens:
         overrides.setdefault("workload.model.future_tokens", 0)
     return known, {path: value for path, value in overrides.items() if value != _held(known, path)}
 

@@ -16,10 +16,11 @@ from validation.tools.adapters import adapters
 from validation.tools.assumed import completed
 from validation.tools.cases import Case, Skipped, UnknownMachine, machine
 from validation.tools.corrections import CONVENTIONS, CORRECTIONS, MEMORY
-from validation.tools.experts import is_mixture, mixture_workload, routing_overrides, small_mixture
+from validation.tools.experts import is_hybrid, is_mixture, mixture_workload, routing_overrides, small_mixture
 from validation.tools.fabric import fabric_overrides
 from validation.tools.flags import flags, layout
 from validation.tools.offloads import Unstated, offload_of
+from validation.tools.packing import packed
 from validation.tools.shapes import Shape, named
 from validation.tools.stages import uneven_stages
 
@@ -143,7 +144,7 @@ SHARDING_NODES = {r"Pax .*\b5b": 1, r"Pax .*\b175b": 16}
 
 PIPELINED = r"Megatron-Bridge|^mlperf-training; .*(NeMo|NEMO|Nemo)"
 """Recipes with --tp-comm-overlap, by study and framework: Megatron-Bridge's (docs/training/communication-overlap.md) and NVIDIA's of
-MLPerf (TP_COMM_OVERLAP of config_common.sh)."""
+MLPerf (TP_COMM_OVERLAP of config_common.sh). Recipes of hybrids with tensor ranks leave it off (perf_recipes/nemotronh)."""
 
 BINARY = frozenset({"kempnerforge", "nanotron"})
 """Sources whose "GB" is 1024^3 by their code (KempnerForge, metrics/memory.py; nanotron's log: "Mem Res (GB)")."""
@@ -200,11 +201,13 @@ class Line:
 
     @property
     def strategy(self) -> str:
-        """Its preset; experts of NeMo are launched one by one where no CUDA graph is named, and JAX's depends on its scheduler."""
+        """Its preset; what the host of a mixture launches is what the CUDA graphs of NeMo leave, and JAX's depends on its scheduler."""
         preset = strategy(self.framework, self.text("date"))
         if preset == "maxtext-fsdp" and re.search(UNPROFILED, f"{self.framework} {self.text('hardware')}"):
             return "jax-gpu"
-        return "nemo-eager" if preset == "nemo" and is_mixture(self) and not self.notes("cuda graph") else preset
+        if preset != "nemo" or not is_mixture(self) or self.notes("cuda graph full_iteration"):
+            return preset
+        return "nemo-graphs" if self.notes(r"cuda graph [^;]*attn") else "nemo-eager"
 
     @property
     def printed_schedule(self) -> str:
@@ -285,6 +288,7 @@ def _cases(line: Line, stem: str, common: set[str]) -> Iterator[Case]:
     overrides |= _strategy_overrides(line)
     if line.text("kind") == "lora":
         overrides |= adapters(line.text("source"))
+    overrides |= packed(line.text("source"), line.text("notes"))
     zero = _zero(line)
     if not line.text("microbatch"):
         assumed.append("microbatch not stated")
@@ -354,11 +358,15 @@ def _refuse(line: Line) -> None:
         raise Unusable("ran out of memory, nothing measured")
     if is_mixture(line) and family not in GENERIC and not mixture_workload(line)[0]:
         raise Unusable("mixture of experts whose shape is not stated in full")
-    if not is_mixture(line) and family not in GENERIC:
+    if is_hybrid(line) and not mixture_workload(line)[0]:
+        raise Unusable("architecture hybrid, whose shape is not stated")
+    if not is_mixture(line) and not is_hybrid(line) and family not in GENERIC:
         raise Unusable(f"architecture {family or 'not stated'} is none that the model has")
     if kind == "lora" and not adapters(line.text("source")):
         raise Unusable("adapters whose width is not stated")
-    if line.text("usable") == "no" and (kind != "lora" or line.text("check").startswith("inconsistent")):
+    if line.text("usable") == "no" and (
+        not (kind == "lora" or is_hybrid(line)) or line.text("check").startswith("inconsistent")
+    ):
         raise Unusable(_why_unusable(line))
     if line.notes(r"test case \S*distill"):
         raise Unusable("distils from a second model, whose shape is not stated")
@@ -376,7 +384,7 @@ def _why_unusable(line: Line) -> str:
 
 
 def _workload(line: Line, assumed: list[str]) -> tuple[str, dict[str, Value]]:
-    if is_mixture(line):
+    if is_mixture(line) or is_hybrid(line):
         known, differences = mixture_workload(line)
         if known:
             return known, differences
@@ -453,7 +461,7 @@ def _strategy_overrides(line: Line) -> dict[str, Value]:
             found |= {path: value for path, value in known.items() if path.startswith("strategy.")}
     if line.notes("DDP torch for PP=1") and single:
         found["strategy.gradient_overlap"] = "backward"
-    if (line.whole("tp") or 1) > 1 and re.search(PIPELINED, f"{line.study}; {line.framework}"):
+    if (line.whole("tp") or 1) > 1 and not is_hybrid(line) and re.search(PIPELINED, f"{line.study}; {line.framework}"):
         found["strategy.tensor_overlap"] = "passes"
     if line.strategy == "nemo-2022" and not single:
         found["strategy.gradient_overlap"] = "none"

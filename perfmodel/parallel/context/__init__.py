@@ -5,14 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from perfmodel.graph.ops import Attention, Elementwise, Embedding, Experts, Linear, Loss, Norm, Op
-from perfmodel.parallel.context import all_gather, ring, ulysses
+from perfmodel.graph.ops import Attention, Elementwise, Embedding, Experts, Linear, Loss, Norm, Op, Scan
+from perfmodel.parallel.context import all_gather, ring, scan, ulysses
+from perfmodel.parallel.context.ulysses_ring import UlyssesRing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from perfmodel.parallel.layout import Group
     from perfmodel.parallel.messages import Message
+    from perfmodel.specs import Strategy
     from perfmodel.specs.strategy import Context
     from perfmodel.units import Count
 
@@ -32,24 +34,40 @@ FORMS: dict[Context, Form] = {
     "ring": Form(ring.shard, ring.messages),
     "ulysses": Form(ulysses.shard, ulysses.messages),
 }
-"""What `context` of a strategy means."""
+"""What `context` of a strategy means, but for the one that has a degree of its own."""
 
 
-def shard(op: Op, form: Context, *, ranks: Count) -> Op:
-    """What one of ``ranks`` does of ``op``: all but attention works token by token."""
+def form_of(strategy: Strategy) -> Form:
+    """How this strategy spreads attention over the ranks of a sequence."""
+    if strategy.context != "ulysses-ring":
+        return FORMS[strategy.context]
+    both = UlyssesRing(strategy.ulysses_degree or 1)
+    return Form(both.shard, both.messages)
+
+
+def shard(op: Op, form: Form, *, ranks: Count) -> Op:
+    """What one of ``ranks`` does of ``op``: all but attention and state spaces works token by token."""
     match op:
         case Linear() | Norm() | Embedding() | Loss():
             return replace(op, rows=op.rows / ranks)
         case Elementwise():
             return replace(op, elements=op.elements / ranks)
         case Experts():
-            return replace(op, tokens=op.tokens / ranks)
+            return replace(op, tokens=op.tokens / ranks, sequence=op.sequence / ranks)
         case Attention():
-            return FORMS[form].shard(op, ranks)
+            return form.shard(op, ranks)
+        case Scan():
+            return scan.shard(op, ranks)
         case _:
             return op
 
 
-def messages(op: Op, form: Context, group: Group, *, backward: bool) -> tuple[Message, ...]:
+def messages(op: Op, form: Form, group: Group, *, backward: bool) -> tuple[Message, ...]:
     """What one rank's part of an operation exchanges."""
-    return FORMS[form].messages(op, group, backward) if isinstance(op, Attention) else ()
+    match op:
+        case Attention():
+            return form.messages(op, group, backward)
+        case Scan():
+            return scan.messages(op, group, backward)
+        case _:
+            return ()

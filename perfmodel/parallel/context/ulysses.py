@@ -25,9 +25,15 @@ def shard(op: Attention, ranks: Count) -> Attention:
 
 
 def messages(op: Attention, group: Group, backward: bool) -> tuple[Message, ...]:
-    """Queries, keys, values before attention and its output after it; backward their gradients the other way."""
+    """Queries, keys, values before attention and its output after it; backward their gradients the other way.
+
+    Where a ring takes over the keys of others, those of one of its blocks.
+    """
     value_dim = op.pair_width - op.head_dim
-    query, key = op.batch * op.queries * op.heads * op.element, op.batch * op.keys * op.kv_heads * op.element
+    query, key = (
+        op.batch * op.queries * op.heads * op.element,
+        op.batch * op.keys / op.blocks * op.kv_heads * op.element,
+    )
     sizes = (query * op.head_dim, key * op.head_dim, key * value_dim, query * value_dim)
     named = zip(("queries", "keys", "values", "outputs"), sizes, strict=True)
     what = "gradients of " if backward else ""
