@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perfmodel.graph.ops import Conv2d, Experts, Linear, Lstm, Norm
+from perfmodel.graph.ops import Conv2d, Experts, Linear, Lstm, Norm, Scan
 
 if TYPE_CHECKING:
     from perfmodel.graph.ops import Op
@@ -12,12 +12,14 @@ if TYPE_CHECKING:
 
 LSTM_TENSORS = 4
 """Of a layer: weights of inputs and of hidden states, and a bias with each, as PyTorch and cuDNN keep them."""
+SCAN_TENSORS = 6
+"""Filters and bias of the convolution, bias of the step, decay, skip, scale of the norm (state-spaces/mamba, modules/mamba2.py)."""
 
 
-def tensors(op: Op) -> Count:
+def weight_tensors(op: Op) -> Count:
     """Weights and bias of a product or convolution, scale and shift of a norm, one of a table; experts one by one.
 
-    >>> tensors(Linear("q", rows=8, inputs=4, outputs=4, element=2, bias=True))
+    >>> weight_tensors(Linear("q", rows=8, inputs=4, outputs=4, element=2, bias=True))
     2
     """
     match op:
@@ -29,6 +31,8 @@ def tensors(op: Op) -> Count:
             return op.affine
         case Lstm():
             return LSTM_TENSORS
+        case Scan():
+            return SCAN_TENSORS
         case Experts():
             return op.experts * (2 + op.gated) * (1 + op.bias)
         case _:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from perfmodel.graph.ops import Experts, Linear, is_frozen
-from perfmodel.graph.tensors import tensors
+from perfmodel.graph.tensors import weight_tensors
 from perfmodel.parallel import context, expert, tensor
 from perfmodel.parallel.layout import Group, Layout, arrange
 from perfmodel.parallel.messages import Message
@@ -103,7 +103,7 @@ class Share:
     def tensors(self) -> Count:
         """Weight tensors of one replica's stage, both ends counted: in a pipeline no less than any stage has."""
         blocks = (*self.prologue, *self.body, *self.epilogue)
-        return sum(b.repeat * sum(tensors(local.op) for local in b.ops) for b in blocks)
+        return sum(b.repeat * sum(weight_tensors(local.op) for local in b.ops) for b in blocks)
 
     @property
     def trained(self) -> Share:

@@ -7,20 +7,19 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from perfmodel.origin import Fraction, Integer, KeepOrigin, Text
+from perfmodel.origin import Fraction, KeepOrigin, Text
 from perfmodel.specs.allocation import USUAL, Allocation
-from perfmodel.specs.common import OPTIONS, Group
+from perfmodel.specs.common import OPTIONS, Degree, Group
 from perfmodel.specs.input_pipeline import InputPipeline
 from perfmodel.specs.offload import STAYS, Offload
+from perfmodel.specs.servers import Servers, server_faults
 from perfmodel.specs.sharding import Sharding, Zero, sharding_of
 from perfmodel.specs.weight_loop import WeightLoop
-from perfmodel.units import Bytes, BytesPerSecond, Seconds
+from perfmodel.units import Bytes, Seconds
 from perfmodel.yamlfile import Fault, Spec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-Degree = Annotated[Integer, Field(ge=1)]
 
 Recompute = Annotated[Literal["none", "selective", "full"], KeepOrigin]
 Attention = Annotated[Literal["unfused", "flash", "flash-2", "flash-1", "cudnn"], KeepOrigin]
@@ -66,35 +65,6 @@ class Framework(Group):
     """Relative error that 80 % of those rows stay within, in logarithms: what its predictions' interval rests on."""
     dispatch: Seconds | None = None
     """Of the host, to launch one kernel or collective; None takes it to be fast enough, as with compiled graphs."""
-
-
-class Servers(Spec):
-    """Parameter servers: each keeps a share of the keys, adds up what workers push, and answers when they pull."""
-
-    placement: Annotated[Literal["dedicated", "colocated", "host-memory"], KeepOrigin] = "dedicated"
-    """On machines of their own, on the workers' (hosts or, where these work alone, devices), or in the memory of the one
-    host whose devices are the workers."""
-    count: Degree | None = None
-    """Servers; default one for each host of workers (with colocated devices, one on each)."""
-    workers: Annotated[Literal["hosts", "devices"], KeepOrigin] = "hosts"
-    """Who talks to servers: hosts, whose devices reduce among themselves before, or each device alone."""
-    nics: Degree = 1
-    """Network cards of a server of its own."""
-    nic_bandwidth: BytesPerSecond | None = None
-    """That one of them reaches in one direction; default as much as a whole host of workers."""
-    memory_bandwidth: BytesPerSecond | None = None
-    """Of a server, for adding up; default that of the host, and where that is unknown adding up is free."""
-    passes: Annotated[Fraction, Field(gt=0)] = 5.0
-    """Of memory for each byte that arrives: written by the card, read, added to a sum that is read and written, and read
-    again for the answer; 2 where sums stay in caches."""
-    chunk: Annotated[Bytes, KeepOrigin] | None = None
-    """Size of the pieces that follow one another through reducing, pushing, adding and pulling; None does one after the other."""
-    duplex: Annotated[Fraction, Field(ge=0, le=1)] = 0.0
-    """How much of the shorter of push and pull chunks carry beside the longer."""
-    pull: Annotated[Literal["at-once", "next-step"], KeepOrigin] = "at-once"
-    """When workers pull: as soon as a sum is there, or when the next step begins, where nothing hides it."""
-    update: Annotated[Literal["servers", "workers"], KeepOrigin] = "servers"
-    """Where the optimiser steps: on servers workers pull weights, else sums of gradients."""
 
 
 class Strategy(Spec):
@@ -224,9 +194,6 @@ class Strategy(Spec):
     gradient_bucket: Annotated[Bytes, KeepOrigin] | None = None
     """Size of the pieces in which replicas reduce gradients, after a first of 1 MiB; the last has no pass left that hides it.
     PyTorch's DistributedDataParallel takes 25 MiB. None takes them to be small."""
-    gradient_start: Seconds | None = None
-    """Of each weight tensor whose gradient is reduced by a collective of its own, what nothing hides beside its bytes, as in graphs
-    of TensorFlow without fusion; None where gradients travel together."""
     scatter_gather: bool = True
     """Pipeline neighbours on different hosts exchange 1/tp of an activation each, then gather it locally."""
 
@@ -253,7 +220,7 @@ class Strategy(Spec):
             message = f"{self.sync} has no servers; take sync parameter-server, or leave servers out"
             yield Fault("servers", message, self.servers.count)
         elif self.servers:
-            yield from _server_faults(self.servers)
+            yield from server_faults(self.servers)
 
     def _context_faults(self) -> Iterator[Fault]:
         """Only one form of context parallelism has a degree of its own, and needs it."""
@@ -288,35 +255,6 @@ class Strategy(Spec):
     def keeper(self) -> Servers:
         """The parameter servers, or those of the defaults."""
         return self.servers or Servers()
-
-
-def _server_faults(servers: Servers) -> Iterator[Fault]:
-    own = servers.placement == "dedicated"
-    if not own and (servers.nics != 1 or servers.nic_bandwidth is not None):
-        name = "nics" if servers.nics != 1 else "nic_bandwidth"
-        yield Fault(
-            f"servers.{name}", f"servers that are {servers.placement} have the ports of the workers; take placement dedicated",
-            getattr(servers, name),
-        )  # fmt: skip
-    if servers.placement == "host-memory" and servers.workers == "hosts":
-        yield Fault("servers.workers", "a host's memory serves its devices; take workers devices", servers.workers)
-    if servers.placement == "host-memory" and (servers.count or 1) > 1:
-        yield Fault("servers.count", "a host's memory is one server; leave count out", servers.count)
-    for name in ("chunk", "nic_bandwidth", "memory_bandwidth"):
-        value = getattr(servers, name)
-        if value is not None and not value > 0:
-            yield Fault(f"servers.{name}", "must be greater than 0", value)
-    if servers.duplex and servers.pull == "next-step":
-        yield Fault(
-            "servers.duplex",
-            "a pull that waits has no push beside it; leave duplex at 0, or pull at-once",
-            servers.duplex,
-        )
-    elif servers.duplex and servers.chunk is None:
-        yield Fault(
-            "servers.duplex", "without chunks push and pull follow one another; give chunk, or leave duplex at 0",
-            servers.duplex,
-        )  # fmt: skip
 
 
 def order_faults(order: Text) -> Iterator[Fault]:

@@ -168,7 +168,7 @@ def synchronise(replicas: Replicas) -> Synchronisation:
     far = strategy.sharding.optimizer
     swaps = Swaps(replicas)
     copies = replicas.bucket_copies() if far == "N" else ()
-    after = (*last, *replicas.starts(), *copies, replicas.tied_embedding(), swaps.update(), *gather)
+    after = (*last, *copies, replicas.tied_embedding(), swaps.update(), *gather)
     again = fetch if strategy.weight_regather and strategy.recompute == "full" else ()
     backward = (*fetch, *again, *shed)
     copies_beside = {name: getattr(swaps, name) for name in ("loads", "reloads", "stores", "drains")}

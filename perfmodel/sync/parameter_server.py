@@ -19,7 +19,7 @@ from perfmodel.timeline import Overlap, Part, Repeat, Serial, duration, term
 
 if TYPE_CHECKING:
     from perfmodel.parallel.messages import Collective
-    from perfmodel.specs.strategy import Servers
+    from perfmodel.specs.servers import Servers
     from perfmodel.units import Bytes, BytesPerSecond, Count
 
 PUSH, PULL, SERVER = "push", "pull", "server"

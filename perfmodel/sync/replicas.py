@@ -120,14 +120,6 @@ class Replicas:
         several = np.asarray(self.layout.replicas.size) > 1
         return (self._moved("bucket copies", several * 4 * self.trained * self.state.gradient, "memory-bound"),)
 
-    def starts(self) -> tuple[Part, ...]:
-        """Collectives of single tensors: what each costs beside its bytes."""
-        each = self.strategy.gradient_start
-        if each is None:
-            return ()
-        alone = np.asarray(self.layout.replicas.size) > 1
-        return (term("starts of collectives", dispatch, kind=KIND, launches=alone * self.tensors, time=each),)
-
     def weight_loop(self) -> tuple[Part, ...]:
         """What a script does tensor by tensor: on the device beside the host that launches it, then what the host waits for."""
         loop = self.strategy.weight_loop

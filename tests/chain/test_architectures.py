@@ -17,7 +17,7 @@ from perfmodel.parallel import arrange
 from perfmodel.prediction import Prediction, predict, predict_layout
 from perfmodel.reporting.prediction import warnings
 from perfmodel.specs import Strategy
-from perfmodel.specs.strategy import Servers
+from perfmodel.specs.servers import Servers
 from perfmodel.sync import PROTOCOLS
 from perfmodel.timeline import COMMUNICATION
 
