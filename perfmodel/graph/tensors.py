@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perfmodel.graph.ops import Conv2d, Experts, Linear, Lstm, Norm, Scan
+from perfmodel.graph.ops import Conv2d, Embedding, Experts, Linear, Lstm, Norm, Opaque, Scan
 
 if TYPE_CHECKING:
     from perfmodel.graph.ops import Op
@@ -35,5 +35,9 @@ def weight_tensors(op: Op) -> Count:
             return SCAN_TENSORS
         case Experts():
             return op.experts * (2 + op.gated) * (1 + op.bias)
+        case Embedding():
+            return 1
+        case Opaque():
+            return int(op.parameters > 0)
         case _:
-            return int(bool(op.parameters))
+            return 0
