@@ -56,7 +56,13 @@ def test_experts_are_tensors_one_by_one() -> None:
 @given(operations=st.integers(0, 50), reads=st.integers(0, 8), once=st.integers(0, 5000))
 def test_a_loop_adds_what_its_parts_take(operations: int, reads: int, once: int) -> None:
     """Launches beside what they launch; what the host waits for after it."""
-    loop: dict[str, Any] = {"operations": operations, "operation": "10 us", "numbers": 13, "reads": reads, "read": "20 us"}
+    loop: dict[str, Any] = {
+        "operations": operations,
+        "operation": "10 us",
+        "numbers": 13,
+        "reads": reads,
+        "read": "20 us",
+    }
     made = step(**loop, once=f"{once} us")
     spent, tensors = totals(made), counted("resnet-50")
     launched, read = operations * tensors * 1e-5, reads * tensors * 2e-5
