@@ -5,7 +5,8 @@
 Predicts the calibration rows of all studies. Sets `points`, `error` (median) and `error_80` (of the logarithms, 80th
 percentile) in every strategy whose `framework`, by name, ran some, takes them out of the others, and prints what the constants
 of `perfmodel.cost.interval` have to be: ALL_SOFTWARE of all rows together, NO_SOFTWARE of the same rows predicted as if no
-software had been named, and HOST, which has the least loss of an 80 % quantile where records are given.
+software had been named, USUAL of the constants that they exposed, and HOST, which has the least loss of an 80 % quantile
+where each framework's record is what hosts and constants leave of its errors.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from scipy.optimize import minimize_scalar
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from perfmodel.cost.interval import QUANTILE_80
+from perfmodel.cost.interval import QUANTILE_80, constant_error
 from perfmodel.errors import InputError
 from perfmodel.job import load_job
 from perfmodel.prediction import predict
@@ -47,6 +48,8 @@ class Seen(NamedTuple):
     """The same where no software is named; None where the job cannot be laid out then."""
     host: float
     """Share of the step that devices wait for the host."""
+    constants: tuple[tuple[float, float], ...]
+    """Of the other kinds of terms, the share of the step and the error of their constants."""
 
 
 def seen(study: Study) -> list[Seen]:
@@ -64,11 +67,14 @@ def _seen(rows: tuple[Row, ...], study: Study) -> list[Seen]:
     job = job_of(rows[0], study.folder)
     made = predict(job.workload, job.hardware, job.strategy)
     framework = job.strategy.framework
-    host = made.kinds.get("host", (0.0, 0.0))[1] / made.step_time
+    shares = {kind: exposed / made.step_time for kind, (_, exposed) in made.kinds.items()}
+    host = shares.pop("host", 0.0)
+    constants = tuple((float(share), constant_error(kind, job.hardware)) for kind, share in shares.items())
     bare = _unnamed(rows[0])
-    shift = None if bare is None else float(np.log(bare / made.step_time))
+    shift = 0.0 if bare is None else float(np.log(bare / made.step_time))
     name = framework.name if framework else ""
-    return [Seen(name, float(np.log1p(e)), None if shift is None else float(np.log1p(e)) + shift, host) for e in found]
+    logs = [float(np.log1p(e)) for e in found]
+    return [Seen(name, e, None if bare is None else e + shift, float(host), constants) for e in logs]
 
 
 def _unnamed(row: Row) -> float | None:
@@ -95,13 +101,28 @@ def _most(found: list[float]) -> float:
     return float(np.quantile(np.abs(found), 0.8))
 
 
-def of_the_host(rows: list[Seen], records: dict[str, list[float]]) -> float:
-    """HOST, by the loss that a quantile of 80 % makes least."""
+def usual_error(rows: list[Seen]) -> float:
+    """USUAL: root mean square of the errors of constants, by the exposed time that hangs on them."""
+    return float(
+        np.sqrt(
+            np.mean(
+                [np.average([e**2 for _, e in row.constants], weights=[s for s, _ in row.constants]) for row in rows]
+            )
+        )
+    )
+
+
+def of_the_host(rows: list[Seen], usual: float) -> float:
+    """HOST: with records that hold 80 % of each framework's rows beside it, that whose quantile has the least loss."""
     error, share = np.abs([row.error for row in rows]), np.array([row.host for row in rows])
-    known = np.array([_most(records[row.framework]) for row in rows])
+    excess = np.array([sum(s**2 * max(e**2 - usual**2, 0.0) for s, e in row.constants) for row in rows])
+    frameworks, place = np.unique([row.framework for row in rows], return_inverse=True)
 
     def loss(host: float) -> float:
-        left = error - np.hypot(known, QUANTILE_80 * host * share)
+        beside = QUANTILE_80**2 * ((host * share) ** 2 + excess)
+        kept = np.sqrt(np.maximum(error**2 - beside, 0.0))
+        records = np.array([np.quantile(kept[place == at], 0.8) for at in range(len(frameworks))])
+        left = error - np.sqrt(records[place] ** 2 + beside)
         return float(np.mean(np.where(left > 0, 0.8 * left, -0.2 * left)))
 
     return float(minimize_scalar(loss, bounds=(0.0, 3.0), method="bounded").x)
@@ -127,10 +148,13 @@ def main() -> int:
         text = path.read_text(encoding="utf-8")
         if named := re.search(r"^framework:\n  name: (.*)$", text, re.MULTILINE):
             path.write_text(with_record(text, record(records.get(named[1], []))), encoding="utf-8")
-    unnamed = [row.unnamed for row in rows if row.framework and row.unnamed is not None]
+    run = [row for row in rows if row.framework]
+    unnamed = [row.unnamed for row in run if row.unnamed is not None]
+    usual = usual_error(run)
     print(f"ALL_SOFTWARE = {_most([row.error for row in rows]):.2f}  # {len(rows)} rows")
     print(f"NO_SOFTWARE = {_most(unnamed):.2f}  # {len(unnamed)} rows")
-    print(f"HOST = {of_the_host(rows, records):.2f}")
+    print(f"USUAL = {usual:.2f}")
+    print(f"HOST = {of_the_host(run, usual):.2f}")
     return 0
 
 

@@ -15,11 +15,12 @@ if TYPE_CHECKING:
 
 STATED = {"datasheet": 0.15, "published": 0.10, "measured": 0.05, "fitted": 0.10, "assumed": 0.25}
 """Relative standard error of a term whose constants have this status and state no error (assumed)."""
-USUAL = 0.15
-"""The same of the constants of machines in the record of a framework, whose errors it holds already (assumed)."""
-HOST = 0.16
-"""Relative standard error of the time that devices wait for the host: beside the record of the framework, that with the least
-loss of an 80 % quantile over the calibration rows (fitted, tools/framework_errors.py)."""
+USUAL = 0.20
+"""The same of the constants of machines in the record of a framework, whose errors it holds already: root mean square over the
+calibration rows, by exposed time (tools/framework_errors.py)."""
+HOST = 0.22
+"""Relative standard error of the time that devices wait for the host: that with the least loss of an 80 % quantile over the
+calibration rows, where each framework's record is what hosts and constants leave of its errors (fitted, likewise)."""
 ALL_SOFTWARE = 0.19
 """Error that 80 % of the 5,645 calibration rows of all studies stay within: that of software without a record."""
 NO_SOFTWARE = 0.42
@@ -64,10 +65,11 @@ def _record(framework: Framework | None) -> float:
 
 
 def _excess(kind: str, hardware: Hardware) -> float:
-    return HOST if kind == "host" else float(np.sqrt(max(_error(kind, hardware) ** 2 - USUAL**2, 0.0)))
+    return HOST if kind == "host" else float(np.sqrt(max(constant_error(kind, hardware) ** 2 - USUAL**2, 0.0)))
 
 
-def _error(kind: str, hardware: Hardware) -> float:
+def constant_error(kind: str, hardware: Hardware) -> float:
+    """Relative standard error of terms of one kind, as their group of the hardware file states it."""
     efficiency = hardware.device.efficiency
     groups = {
         "convolution": efficiency.convolution,
