@@ -10,6 +10,7 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from validation.tools.gavel_scripts import HABITS
 from validation.tools.training_names import (
     BERT_BASE,
     BERT_LARGE,
@@ -253,7 +254,9 @@ def gavel(row: Row, sources: Sources) -> Job:
     if sources.repeats(row):
         raise UnfitError("one device: repeats the figure of another table or placement")
     device = {"P100": "P100-SXM2-16GB", "V100": "V100-SXM2-16GB"}.get(row["device"], row["device"])
-    return Job(found, replace(find_machine(device), note=f"{row['device']} of an unknown board"), parallel(row))
+    machine = find_machine(device)
+    overrides = {**machine.overrides, **HABITS[found.workload]}
+    return Job(found, replace(machine, overrides=overrides, note=f"{row['device']} of an unknown board"), parallel(row))
 
 
 def ddl(row: Row, sources: Sources) -> Job:
