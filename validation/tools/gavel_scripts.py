@@ -1,8 +1,9 @@
 """What the scripts that Gavel measured do on the host, beside and between passes (stanford-futuredata/gavel, workloads/pytorch).
 
-Counts are read in the scripts and in PyTorch's eager optimiser of the time (torch/optim/sgd.py, nn/utils/clip_grad.py at 1.0 to 1.4).
-Times are round numbers, fitted to the calibration rows of one device: launch of an operation and a step's own cost of the classifiers
-together (the best of 63 pairs by mean error over 28 rows), those of the language model with the time of its samples (16 rows).
+What happens is read in the scripts; which PyTorch they ran on is not stated. Operations of its eager SGD and of clipping are those of the
+1.x releases, read in programs that carry copies of that code, not in a release itself (derived). Times are round numbers, fitted to the
+calibration rows: launch of an operation and a step's own cost of the classifiers together (the best of 63 pairs by mean error over 28 rows), those
+of the language model with the time of its samples (16 rows, among the best of 108 pairs).
 """
 
 from __future__ import annotations
