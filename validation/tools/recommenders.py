@@ -20,8 +20,14 @@ SIZES = {"small": "dlrm-criteo-t15", "large": "dlrm-criteo-t3", "extra large": "
 """Data sets of NVIDIA's examples by what their tables call the model."""
 SLICES = "20 GB"
 """Above which the example in TensorFlow cuts a table: 5 billion numbers (main.py, column_slice_threshold)."""
-AFTER = {"strategy.tables.overlap": "none"}
+SPARSE = {"strategy.tables.update": "sparse"}
+"""Optimisers of PyTorch and Keras get a gradient for each lookup (gather_gpu_fused_pytorch_impl.cu; gradients of tf.gather)."""
+AFTER = {**SPARSE, "strategy.tables.overlap": "none"}
 """Vectors travel when all before is done: one stream, no other work (dlrm/model/distributed.py)."""
+HOSTS = {"strategy.tables.by": "table-row"}
+"""Tables go to hosts, and their rows to the devices of each (sharding plan hier_auto, CommunicationStrategy.Hierarchical)."""
+ALL_SPREAD = {"strategy.tables.copied": "0 B"}
+"""Before v3.1 the planner had no threshold below which it copies tables (dp_sharding_threshold)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +87,7 @@ def _dlrm(row: Row) -> Run:
         note = "one rank, which has no tables, makes the vectors of all numbers" if int(row["devices"]) > 4 else ""
         return run.under(AFTER, note)
     model = crossed(workload, "adam") if row["address"].endswith("DCNv2.md") else Model(workload)
-    run = Run(model, "tensorflow-xla", batch)
+    run = Run(model, "tensorflow-xla", batch).under(SPARSE)
     return run.under({"strategy.tables.slice": SLICES}) if workload == "dlrm-criteo-t0" else run
 
 
@@ -105,11 +111,13 @@ def mlperf(row: Row) -> Run:
         raise UnfitError("the time of an epoch may contain evaluation")
     if "NVL-" in row["device"]:
         raise UnfitError(f"the library has no machine of {row['device']}")
+    hosts = HOSTS if row.number("devices") > row.number("devices_per_node") and "GB200" not in row["device"] else {}
     if row["model"] == "dlrm_dcnv2":
-        return Run(Model("dlrm-dcnv2"), "hugectr")
+        spread = ALL_SPREAD if row["source"].endswith("v3.0") else {}
+        return Run(Model("dlrm-dcnv2"), "hugectr").under({**hosts, **spread})
     if row["framework"].startswith("PyTorch NVIDIA"):
         return Run(Model("dlrm-mlperf"), "data-parallel-graphs").under(AFTER)
-    return Run(Model("dlrm-mlperf"), "hugectr")
+    return Run(Model("dlrm-mlperf"), "hugectr").under(hosts)
 
 
 def torchrec(row: Row) -> Run:
