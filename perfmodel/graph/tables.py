@@ -137,15 +137,18 @@ class Tables:
         """An fp32 gradient of each lookup, taken out of the loss's scale in half precision, times the learning rate, added to its row.
 
         As PyTorch's GradScaler, then SGD with a sparse gradient, which adds it to a dense weight
-        (aten/src/ATen/native/sparse/cuda/SparseCUDATensorMath.cu: values times the factor, then index_add).
+        (aten/src/ATen/native/sparse/cuda/SparseCUDATensorMath.cu: values times the factor, then index_add, a general kernel that
+        adds numbers one at a time).
         """
         values = 4.0 * self._gradients
         passes = ("unscale", "scale") if self.element < 4.0 else ("scale",)
         changed, missed = self._rows(states=True)
+        away = () if self.kept == 1.0 else (Lookup(f"{self.name} update beyond the link", 0.0, 2 * missed),)
         return (
             Stream(f"{self.name} gradients", self._gradients * self.element + values),
             *(Stream(f"{self.name} {name}", 2 * values) for name in passes),
-            Lookup(f"{self.name} update", values + 2 * changed, 2 * missed),
+            Stream(f"{self.name} update", values + 2 * changed, pace="gather", elements=self._gradients),
+            *away,
         )
 
     @property
