@@ -106,7 +106,9 @@ class Tables:
     @property
     def _copied(self) -> tuple[Tables, ...]:
         """What every rank has, as tables of one rank."""
-        alone = replace(self, shapes=self.copies, copies=(), ranks=1, pieces=1, partial=1, parts=1.0, load=1.0, fullness=1.0)
+        alone = replace(
+            self, shapes=self.copies, copies=(), ranks=1, pieces=1, partial=1, parts=1.0, load=1.0, fullness=1.0
+        )
         return (alone,) if self.copies else ()
 
     @property

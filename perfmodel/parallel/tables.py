@@ -93,11 +93,13 @@ def packed(shapes: tuple[Shape, ...], ranks: Count, *, even: bool = False) -> Pa
 
 
 @lru_cache(maxsize=4096)
-def _packed(shapes: tuple[Shape, ...], ranks: int, even: bool) -> Packing:  # noqa: FBT001 - a cache wants positions
+def _packed(shapes: tuple[Shape, ...], ranks: int, even: bool) -> Packing:
     """The most work first, to the rank with the least so far; of equal ones the largest, to that with the fewest bytes."""
     mean = sum(s.lookups * s.width for s in shapes) / ranks
     cuts = [max(1, min(ranks, ceil(s.lookups * s.width / mean))) if even else 1 for s in shapes]
-    pieces = [(s.lookups * s.width / n, s.rows * s.width / n) for s, n in zip(shapes, cuts, strict=True) for _ in range(n)]
+    pieces = [
+        (s.lookups * s.width / n, s.rows * s.width / n) for s, n in zip(shapes, cuts, strict=True) for _ in range(n)
+    ]
     wanted = sorted(pieces, reverse=True)
     parts = sum(s.width * n for s, n in zip(shapes, cuts, strict=True)) / sum(s.width for s in shapes)
     bins = np.zeros((ranks, 2))

@@ -76,7 +76,9 @@ class TableSharding(Spec):
                 "tables.group", "replicated tables have no groups; leave it out, or take another way", self.group
             )
         if self.by == "replicated" and self.copied is not None:
-            yield Fault("tables.copied", "replicated tables are all copied; leave it out, or take another way", self.copied)
+            yield Fault(
+                "tables.copied", "replicated tables are all copied; leave it out, or take another way", self.copied
+            )
         if self.even and self.by not in {"table", "table-row"}:
             message = f"cuts tables before they go to ranks; tables by {self.by} are even already"
             yield Fault("tables.even", message, self.even)

@@ -24,6 +24,8 @@ SPARSE = {"strategy.tables.update": "sparse"}
 """Optimisers of PyTorch and Keras get a gradient for each lookup (gather_gpu_fused_pytorch_impl.cu; gradients of tf.gather)."""
 AFTER = {**SPARSE, "strategy.tables.overlap": "none"}
 """Vectors travel when all before is done: one stream, no other work (dlrm/model/distributed.py)."""
+HOROVOD = {"strategy.framework.cycle": "1 ms"}
+"""Between two looks for collectives that are ready, by default since version 0.21 (its release notes, #2468)."""
 HOSTS = {"strategy.tables.by": "table-row"}
 """Tables go to hosts, and their rows to the devices of each (sharding plan hier_auto, CommunicationStrategy.Hierarchical)."""
 ALL_SPREAD = {"strategy.tables.copied": "0 B"}
@@ -87,19 +89,21 @@ def _dlrm(row: Row) -> Run:
         note = "one rank, which has no tables, makes the vectors of all numbers" if int(row["devices"]) > 4 else ""
         return run.under(AFTER, note)
     model = crossed(workload, "adam") if row["address"].endswith("DCNv2.md") else Model(workload)
-    run = Run(model, "tensorflow-xla", batch).under(SPARSE)
+    run = Run(model, "tensorflow-xla", batch).under({**SPARSE, **HOROVOD})
     return run.under({"strategy.tables.slice": SLICES}) if workload == "dlrm-criteo-t0" else run
 
 
 def _wide_and_deep(row: Row) -> Run:
     """TensorFlow 2; each rank has all tables, whose gradients it makes dense and reduces at once (trainer.py)."""
     if row["framework"] == "TensorFlow1":
-        raise UnfitError("Wide & Deep in TensorFlow 1: processors of the host hash ids as texts, which is not expressible")
+        raise UnfitError(
+            "Wide & Deep in TensorFlow 1: processors of the host hash ids as texts, which is not expressible"
+        )
     if row["table"].startswith("Evaluation"):
         raise UnfitError("evaluation, the forward pass alone")
     preset = "tensorflow-xla" if "XLA=Yes" in row["notes"] else "tensorflow"
     run = Run(Model("wide-and-deep-outbrain"), preset, thousands(row["batch_per_device"]))
-    return run.under({"strategy.tables": "replicated", "strategy.gradient_overlap": "none"})
+    return run.under({"strategy.tables": "replicated", "strategy.gradient_overlap": "none", **HOROVOD})
 
 
 def mlperf(row: Row) -> Run:

@@ -10,6 +10,7 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from validation.tools import recommenders
 from validation.tools.training_names import (
     BERT_BASE,
     BERT_LARGE,
@@ -29,7 +30,6 @@ from validation.tools.training_names import (
     model,
     obstacle,
 )  # fmt: skip
-from validation.tools import recommenders
 from validation.tools.training_servers import ON_DEVICES, is_served, server_count, server_preset
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ def parallel(row: Row, preset: str = "") -> str:
             )
         return served
     if re.search(r"model.?parallel|hybrid", row["strategy"]):
-        raise UnfitError("model parallelism of embedding tables is not expressible")
+        raise UnfitError("how the model is split is not stated")
     return preset or _framework(row)
 
 
