@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfmodel.formulas.embedding import distinct_rows, popular_share, row_traffic
+from perfmodel.formulas.embedding import distinct_rows, frequent_rows, popular_share, row_traffic
 from perfmodel.graph.kernels import Gemm, Lookup, Stream
 from perfmodel.units import Bytes, Count
 
@@ -54,6 +54,8 @@ class Tables:
     """Vectors that leave the ranks for each that a sample wants, where tables are cut by rows before they go to ranks."""
     copies: tuple[Shape, ...] = ()
     """Further tables, which every rank has and looks up for its own batch."""
+    popular: bool = False
+    """Whether rows that occur in the batch of each rank are on all of them, so that no vectors of theirs travel."""
     sparse: bool = False
     """Whether the gradient of each lookup is written, and rows are changed by further kernels."""
     load: Count = 1.0
@@ -76,6 +78,21 @@ class Tables:
         return sum(shape.width for shape in self.shapes)
 
     @property
+    def travelling(self) -> Count:
+        """Numbers of one sample that come from other ranks: all that the tables make, or what lookups of rare rows find."""
+        if not self.popular:
+            return self.vectors
+        return sum(
+            s.width * s.lookups * (1 - popular_share(table=s.rows, kept=self._frequent(s), skew=s.skew))
+            for s in self.shapes
+        )
+
+    @property
+    def popular_numbers(self) -> Count:
+        """Of the rows that all ranks have."""
+        return sum(s.width * self._frequent(s) for s in self.shapes) if self.popular else 0.0
+
+    @property
     def lookups(self) -> Count:
         """Of one sample."""
         return sum(shape.lookups for shape in self.shapes)
@@ -83,7 +100,8 @@ class Tables:
     @property
     def weights(self) -> Bytes:
         """Of the fullest rank."""
-        return self._parameters * self.number / self.ranks * self.fullness + sum(op.weights for op in self._copied)
+        spread = self._parameters * self.number / self.ranks * self.fullness
+        return spread + self.popular_numbers * self.number + sum(op.weights for op in self._copied)
 
     @property
     def moments(self) -> Bytes:
@@ -152,6 +170,9 @@ class Tables:
             Stream(f"{self.name} update", values + 2 * changed, pace="gather", elements=self._gradients),
             *away,
         )
+
+    def _frequent(self, shape: Shape) -> Count:
+        return frequent_rows(table=shape.rows, lookups=self.batch * shape.lookups, skew=shape.skew)
 
     @property
     def _gradients(self) -> Count:

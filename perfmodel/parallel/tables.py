@@ -145,7 +145,7 @@ def shard(op: Op, layout: Layout, sharding: TableSharding) -> Op:
     packing = Packing(1.0, 1.0) if whole is None else packed(shapes, whole, even=bool(sharding.even))
     return replace(
         op, shapes=shapes, copies=copies, sparse=sharding.update == "sparse", parts=packing.parts, ranks=ranks, load=packing.load, fullness=packing.fullness,
-        pieces=ranks if sharding.by == "column" else 1,
+        pieces=ranks if sharding.by == "column" else 1, popular=sharding.by == "hybrid",
         partial={"row": ranks, "table-row": host}.get(str(sharding.by), 1),
         kept=sharding.on_device, hit_rate=None if sharding.hit_rate is None else float(sharding.hit_rate),
     )  # fmt: skip
@@ -166,24 +166,25 @@ def messages(held: Op, layout: Layout, sharding: TableSharding, *, backward: boo
     under = held.under if sharding.overlap == "bottom" else ""
     vectors = _vectors(held, groups, sharding, under)
     if backward:
-        return (*map(_reversed, vectors[::-1]), *_copied(held, layout, under))
+        return (*map(_reversed, vectors[::-1]), *_copied(held, groups, under))
     ids = INDEX * held.batch * held.lookups * held.pieces
     early = ELSEWHERE if sharding.overlap == "bottom" else ""
     return (Message("table ids", "all-to-all", ids, groups.exchange, early, held.load), *vectors)
 
 
-def _copied(held: Tables, layout: Layout, under: str) -> tuple[Message, ...]:
-    """Gradients of the tables that all replicas have, as many as their rows."""
-    if not held.copies:
+def _copied(held: Tables, groups: TableGroups, under: str) -> tuple[Message, ...]:
+    """Gradients of what all ranks have: whole tables, or the popular rows."""
+    numbers = sum(shape.rows * shape.width for shape in held.copies) + held.popular_numbers
+    if not (held.copies or held.popular):
         return ()
-    numbers = sum(shape.rows * shape.width for shape in held.copies)
+    layout = groups.layout
     replicas = Group(layout.dp, 1, job=layout.devices)
     return (Message("table copies all-reduce", "all-reduce", numbers * held.element, replicas, under),)
 
 
 def _vectors(held: Tables, groups: TableGroups, sharding: TableSharding, under: str) -> tuple[Message, ...]:
     """Whole vectors or columns of them are dealt out; parts of sums are added up on the way."""
-    own = held.batch * held.vectors * held.element * held.parts
+    own = held.batch * held.travelling * held.element * held.parts
     match sharding.by:
         case "row":
             return (Message("table reduce-scatter", "reduce-scatter", own * groups.size, groups.exchange, under),)

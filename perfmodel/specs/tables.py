@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 Degree = Annotated[Integer, Field(ge=1)]
-By = Annotated[Literal["table", "row", "column", "table-row", "replicated"], KeepOrigin]
+By = Annotated[Literal["table", "row", "column", "table-row", "hybrid", "replicated"], KeepOrigin]
 
 
 class TableSharding(Spec):
@@ -23,7 +23,8 @@ class TableSharding(Spec):
 
     by: By = "table"
     """Whole tables to each rank; rows of all tables; columns of all; tables to hosts and their rows to the devices of each
-    (table-row); or all tables on every rank (replicated)."""
+    (table-row); rows dealt out one by one, but for those that occur in each rank's batch, which all have (hybrid, as in HugeCTR);
+    or all tables on every rank (replicated)."""
     group: Degree | None = None
     """Ranks that hold all tables between them; default all replicas. Groups hold copies of one another (2D sparse
     parallelism, arXiv:2508.03854), and each rank of a copy is next to those that hold the same."""

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perfmodel.formulas.embedding import frequent_rows, popular_share
 from perfmodel.graph.tables import Tables
 from perfmodel.library import find
 from perfmodel.parallel.layout import Layout
@@ -39,8 +40,8 @@ def read(op: Tables) -> Any:
     return lookup.traffic
 
 
-def sent(*, backward: bool = False, **fields: Any) -> dict[str, Any]:
-    found = messages(held(**fields), LAYOUT, TableSharding.model_validate(fields), backward=backward)
+def sent(*, backward: bool = False, shapes: tuple[Shape, ...] = SHAPES, **fields: Any) -> dict[str, Any]:
+    found = messages(held(shapes=shapes, **fields), LAYOUT, TableSharding.model_validate(fields), backward=backward)
     return {message.name: message for message in found}
 
 
@@ -104,6 +105,40 @@ class TestCopied:
 
     def test_if_all_are_small_none_is_copied(self) -> None:
         assert held(shapes=(SMALL,) * 3, copied="1 MB") == held(shapes=(SMALL,) * 3)
+
+
+class TestHybrid:
+    SKEWED = (Shape(10**6, 32, 1, 1.2), Shape(100, 32, 1, 0.0), Shape(50, 32, 1, 0.0))
+
+    def test_rows_are_frequent_that_a_batch_wants_once(self) -> None:
+        """Against ids that are dealt out one by one."""
+        table, lookups, skew = 10_000, 50_000, 1.1
+        weights = np.arange(1, table + 1) ** -skew
+        wanted = lookups * weights / weights.sum()
+        found = float(frequent_rows(table=table, lookups=lookups, skew=skew))
+        assert found == pytest.approx(np.sum(wanted >= 1), rel=0.05)
+
+    def test_without_skew_all_or_none_are(self) -> None:
+        rows = [float(frequent_rows(table=100.0, lookups=one, skew=0.0)) for one in (99.0, 101.0)]
+        assert rows == [0.0, pytest.approx(100)]
+
+    def test_only_rare_rows_travel(self) -> None:
+        """Of 64 samples of a rank all want the table of 50 rows, none that of 100 often enough."""
+        op = held(shapes=self.SKEWED, by="hybrid")
+        kept = frequent_rows(table=1e6, lookups=BATCH, skew=1.2)
+        rare = 1 - popular_share(table=1e6, kept=kept, skew=1.2)
+        assert op.travelling == pytest.approx(32 * (rare + 1))
+        found = sent(shapes=self.SKEWED, by="hybrid")
+        assert found["table all-to-all"].size == pytest.approx(BATCH * op.travelling * 4)
+
+    def test_gradients_of_the_others_are_reduced(self) -> None:
+        op = held(shapes=self.SKEWED, by="hybrid")
+        message = sent(backward=True, shapes=self.SKEWED, by="hybrid")["table copies all-reduce"]
+        assert message.size == pytest.approx(op.popular_numbers * 4)
+        assert op.weights == pytest.approx(op.parameters * 4 / 8 + op.popular_numbers * 4)
+
+    def test_no_rank_has_more_than_others(self) -> None:
+        assert (held(by="hybrid").load, held(by="hybrid").fullness) == (1.0, 1.0)
 
 
 class TestSparse:

@@ -74,7 +74,7 @@ class TestExamples:
     def test_wide_and_deep_has_all_tables_on_each_rank(self) -> None:
         found = case(WIDE)
         assert (found.workload, found.strategy) == ("wide-and-deep-outbrain", "tensorflow-xla")
-        assert found.overrides["strategy.tables"] == "replicated"
+        assert found.overrides["strategy.tables.by"] == "replicated"
         assert case(WIDE, notes="XLA=No").strategy == "tensorflow"
 
     @pytest.mark.parametrize(
@@ -106,7 +106,8 @@ class TestMlperf:
 
     def test_dlrm_in_pytorch_is_another_program(self) -> None:
         old = {"source": "MLPerf Training v1.0", "model": "dlrm"}
-        assert case(LOG, **old).strategy == "hugectr"
+        hugectr = case(LOG, **old)
+        assert (hugectr.strategy, dict(hugectr.overrides)) == ("hugectr", {"strategy.tables": "hybrid"})
         assert case(LOG, **old, framework="PyTorch NVIDIA Release 21.05").strategy == "data-parallel-graphs"
 
     def test_epochs_and_boards_that_the_library_lacks(self) -> None:

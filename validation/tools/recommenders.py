@@ -28,6 +28,8 @@ HOROVOD = {"strategy.framework.cycle": "1 ms"}
 """Between two looks for collectives that are ready, by default since version 0.21 (its release notes, #2468)."""
 HOSTS = {"strategy.tables.by": "table-row"}
 """Tables go to hosts, and their rows to the devices of each (sharding plan hier_auto, CommunicationStrategy.Hierarchical)."""
+HYBRID = {"strategy.tables": "hybrid"}
+"""DLRM's: HybridSparseEmbedding (dgx_a100_8x8x1120.json)."""
 ALL_SPREAD = {"strategy.tables.copied": "0 B"}
 """Before v3.1 the planner had no threshold below which it copies tables (dp_sharding_threshold)."""
 
@@ -103,7 +105,8 @@ def _wide_and_deep(row: Row) -> Run:
         raise UnfitError("evaluation, the forward pass alone")
     preset = "tensorflow-xla" if "XLA=Yes" in row["notes"] else "tensorflow"
     run = Run(Model("wide-and-deep-outbrain"), preset, thousands(row["batch_per_device"]))
-    return run.under({"strategy.tables": "replicated", "strategy.gradient_overlap": "none", **HOROVOD})
+    tables = {"strategy.tables.by": "replicated", **SPARSE}
+    return run.under({**tables, "strategy.gradient_overlap": "none", **HOROVOD})
 
 
 def mlperf(row: Row) -> Run:
@@ -121,7 +124,7 @@ def mlperf(row: Row) -> Run:
         return Run(Model("dlrm-dcnv2"), "hugectr").under({**hosts, **spread})
     if row["framework"].startswith("PyTorch NVIDIA"):
         return Run(Model("dlrm-mlperf"), "data-parallel-graphs").under(AFTER)
-    return Run(Model("dlrm-mlperf"), "hugectr").under(hosts)
+    return Run(Model("dlrm-mlperf"), "hugectr").under(HYBRID)
 
 
 def torchrec(row: Row) -> Run:
