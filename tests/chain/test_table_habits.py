@@ -112,11 +112,11 @@ class TestHybrid:
 
     def test_rows_are_frequent_that_a_batch_wants_once(self) -> None:
         """Against ids that are dealt out one by one."""
-        table, lookups, skew = 10_000, 50_000, 1.1
+        table, lookups, skew = 10_000, 5_000, 1.1
         weights = np.arange(1, table + 1) ** -skew
         wanted = lookups * weights / weights.sum()
         found = float(frequent_rows(table=table, lookups=lookups, skew=skew))
-        assert found == pytest.approx(np.sum(wanted >= 1), rel=0.05)
+        assert found == pytest.approx(np.sum(wanted >= 1), rel=0.1)
 
     def test_without_skew_all_or_none_are(self) -> None:
         rows = [float(frequent_rows(table=100.0, lookups=one, skew=0.0)) for one in (99.0, 101.0)]
