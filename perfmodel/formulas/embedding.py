@@ -83,7 +83,7 @@ def frequent_rows(*, table: Count, lookups: Count, skew: Count) -> Count:
     all, a ring that adds up the gradients of its copies 2 (p - 1): copies pay from n = 1 on.
 
     References:
-        Derived, as the balance of both that HugeCTR's hybrid embedding strikes: Langer and Wang et al., Merlin HugeCTR -
+        Derived, as the balance of both that HugeCTR's hybrid embedding strikes: Wang et al., Merlin HugeCTR -
         GPU-accelerated recommender system training and inference, RecSys 2022 (arXiv:2210.08803).
 
     >>> round(float(frequent_rows(table=4e7, lookups=6912, skew=1.45)))
