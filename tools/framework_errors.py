@@ -55,6 +55,8 @@ def seen(study: Study) -> list[Seen]:
 
 
 def _seen(rows: tuple[Row, ...], study: Study) -> list[Seen]:
+    if all(row.measurement.split != "calibration" for row in rows):
+        return []
     outcomes = [o for o in judge(rows, study.name, study.folder) if o.counts and o.metric != "peak_memory"]
     found = [o.error for o in outcomes if o.split == "calibration" and o.error is not None]
     if not found:
