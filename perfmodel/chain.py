@@ -12,6 +12,7 @@ import numpy as np
 
 from perfmodel.cost.compute import Processor
 from perfmodel.cost.holdings import fullest, leaving_activations
+from perfmodel.cost.input import prepared
 from perfmodel.cost.offload import HostSide
 from perfmodel.cost.slowest import slowest
 from perfmodel.graph import expand
@@ -80,6 +81,7 @@ def stage_of(work: Work, passes: Passes, host: Host, layout: Layout) -> Stage:
         asynchronous=float(strategy.pipeline_overlap == "chunks"),
         saves=() if tier == "none" else (side.out("activations", leaving, tier),),
         restores=() if tier == "none" else (side.back("activations", leaving, tier),),
+        input=prepared(strategy.input, host, layout),
     )
 
 
@@ -121,8 +123,9 @@ def sync_of(work: Work, hardware: Hardware, strategy: Strategy, layout: Layout) 
     counts = fullest(share, layout, strategy)
     return synchronise(
         Replicas(
-            tied=share.trained.tied, units=share.layers, products=share.products, state=work.state, layout=layout,
-            hardware=hardware, strategy=strategy, tables=sum(op.weights for op in share.tables), **counts,
+            tied=share.trained.tied, units=share.layers, products=share.products, tensors=share.trained.tensors,
+            state=work.state, layout=layout, hardware=hardware, strategy=strategy,
+            tables=sum(op.weights for op in share.tables), **counts,
         )
     )  # fmt: skip
 

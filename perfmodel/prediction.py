@@ -108,9 +108,9 @@ class Prediction:
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """Lower: messages hide under computing and under those of other kinds, no bubble. Upper: nothing hides."""
-        communicating = (time for kind, (time, _) in self.kinds.items() if kind in COMMUNICATION)
-        return max(self.computing, *communicating, 0.0), float(duration(self.tree, hidden=False))
+        """Lower: messages and input hide under computing and one another, no bubble. Upper: nothing hides."""
+        beside = (time for kind, (time, _) in self.kinds.items() if kind in {*COMMUNICATION, "input"})
+        return max(self.computing, *beside, 0.0), float(duration(self.tree, hidden=False))
 
     @property
     def computing(self) -> float:

@@ -23,7 +23,7 @@ COMMUNICATION = (
     "server",
 )
 """Kinds of terms that are messages."""
-IDLE = (*COMMUNICATION, "offload", "bubble", "host")
+IDLE = (*COMMUNICATION, "offload", "bubble", "host", "input")
 """Kinds of terms in which no kernel runs."""
 
 

@@ -34,6 +34,7 @@ LADDER = {
     "exposed parameter servers": "pushing, adding up, pulling that nothing hides",
     "exposed offload": "copies to and from hosts and drives, and updates there, that nothing hides",
     "host": "dispatch of kernels where it is slower than the device",
+    "input": "preparation of samples by the hosts, where it is slower than the step",
     "padding": "tokens that only fill up rows",
     "sequence imbalance": "waiting for the ranks with the longest sequences",
     "stragglers": "waiting for slow devices and messages",

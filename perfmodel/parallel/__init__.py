@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from perfmodel.graph.adapters import spared
 from perfmodel.graph.ops import Experts, Linear, Tables, is_frozen
+from perfmodel.graph.tensors import weight_tensors
 from perfmodel.parallel import context, expert, tables, tensor
 from perfmodel.parallel.layout import Group, Layout, arrange
 from perfmodel.parallel.messages import Message
@@ -108,6 +109,12 @@ class Share:
     def tables(self) -> tuple[Tables, ...]:
         """Embedding tables, each all that one device has of it."""
         return tuple(local.op for block in self.body for local in block.ops if isinstance(local.op, Tables))
+
+    @property
+    def tensors(self) -> Count:
+        """Weight tensors of one replica's stage, both ends counted: in a pipeline no less than any stage has."""
+        blocks = (*self.prologue, *self.body, *self.epilogue)
+        return sum(b.repeat * sum(weight_tensors(local.op) for local in b.ops) for b in blocks)
 
     @property
     def trained(self) -> Share:

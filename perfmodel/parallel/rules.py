@@ -76,6 +76,15 @@ class Rules:
             for fault in table_rules(self.workload, self.hardware, self.strategy, replicas(self.strategy))
         )
         yield from (self._rule(*fault) for fault in offload_faults(self.strategy, self.hardware))
+        yield from self._input_rules()
+
+    def _input_rules(self) -> Iterator[Rule]:
+        fed, machine = self.strategy.input, self.hardware
+        if fed is not None and fed.cores is None and machine.host.cores is None:
+            message = (
+                f"{machine.name} states no host.cores; give those that prepare samples, as strategy.input.cores=16"
+            )
+            yield self._rule("input.cores", np.asarray(True), message.__str__, fed.sample)  # noqa: FBT003 - a mask
 
     def _rule(self, path: str, broken: Any, message: Callable[[], str], blamed: Any = None) -> Rule:
         """A rule that blames a field of the strategy, or a value that stands elsewhere."""

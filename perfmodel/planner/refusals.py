@@ -92,5 +92,5 @@ class Refusals:
         s = self.strategy
         return SimpleNamespace(
             **{"ep": s.ep, "etp": s.etp, **columns}, name=s.name, devices=self.devices, shard_group=None, sync=s.sync,
-            keeper=s.keeper, keeps_off=choice.offload or STAYS, ulysses_degree=s.ulysses_degree, attention=s.attention, **{f.name: getattr(choice, f.name) for f in fields(choice)},
+            keeper=s.keeper, input=s.input, keeps_off=choice.offload or STAYS, ulysses_degree=s.ulysses_degree, attention=s.attention, **{f.name: getattr(choice, f.name) for f in fields(choice)},
         )  # fmt: skip

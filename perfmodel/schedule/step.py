@@ -48,6 +48,8 @@ class Stage:
     """Activations to the host beside the forward pass."""
     restores: tuple[Part, ...] = ()
     """And back beside the backward pass."""
+    input: tuple[Part, ...] = ()
+    """Samples of the next step, prepared beside all of this one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +99,7 @@ def step(
     microbatches = layout.microbatches
     embeddings, heads = _ends(stage, layout, schedule)
     updates = microbatches if each else 1
-    return Serial("step", (
+    made = Serial("step", (
         *(_stretches(one, layout, sync, last) if once else _passes(one, layout, schedule, last)),
         *(() if overlap else _repeated("exchange", (*sync.gradients, *sync.drains), updates)),
         *at_ends,
@@ -106,6 +108,7 @@ def step(
         schedule.bubble(costs(one, layout, schedule)),
         *_repeated("update", sync.after, updates),
     ))  # fmt: skip
+    return Serial("step", (Overlap("step beside its input", (made, *stage.input)),)) if stage.input else made
 
 
 def forward_pass(stage: Stage, sync: Synchronisation, hidden: tuple[Part, ...], slowdown: Number) -> Part:

@@ -32,6 +32,8 @@ Share = Annotated[Fraction, Field(gt=0, le=1)]
 """A number above 0 and up to 1."""
 Size = Annotated[Integer, Field(gt=0)]
 """A whole number above 0."""
+Degree = Annotated[Integer, Field(ge=1)]
+"""Into how many parts something is cut, or how many there are."""
 
 
 class Group(Spec):

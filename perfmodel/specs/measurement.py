@@ -9,8 +9,7 @@ from pydantic import Field, ValidationError, ValidationInfo, field_validator
 
 from perfmodel.csvfile import read_csv
 from perfmodel.errors import InputError, Place, Problem
-from perfmodel.specs.common import Precision
-from perfmodel.specs.servers import Degree
+from perfmodel.specs.common import Degree, Precision
 from perfmodel.specs.strategy import Attention, Recompute, Schedule
 from perfmodel.units import UNITS
 from perfmodel.yamlfile import Spec, fault_message, nearest

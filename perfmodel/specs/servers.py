@@ -1,4 +1,4 @@
-"""Parameter servers: where they are, what reaches them, and when workers pull."""
+"""Parameter servers of a strategy: where they are, and how pushes and pulls follow one another."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from perfmodel.origin import Fraction, Integer, KeepOrigin
+from perfmodel.origin import Fraction, KeepOrigin
+from perfmodel.specs.common import Degree
 from perfmodel.units import Bytes, BytesPerSecond
 from perfmodel.yamlfile import Fault, Spec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-Degree = Annotated[Integer, Field(ge=1)]
 
 
 class Servers(Spec):
@@ -46,7 +45,7 @@ class Servers(Spec):
 
 
 def server_faults(servers: Servers) -> Iterator[Fault]:
-    """Fields that contradict one another."""
+    """What of the settings does not go together."""
     own = servers.placement == "dedicated"
     if not own and (servers.nics != 1 or servers.nic_bandwidth is not None):
         name = "nics" if servers.nics != 1 else "nic_bandwidth"

@@ -9,11 +9,13 @@ from pydantic import AfterValidator, Field
 
 from perfmodel.origin import Fraction, KeepOrigin, Text
 from perfmodel.specs.allocation import USUAL, Allocation
-from perfmodel.specs.common import Group
+from perfmodel.specs.common import OPTIONS, Degree, Group
+from perfmodel.specs.input_pipeline import InputPipeline
 from perfmodel.specs.offload import STAYS, Offload
-from perfmodel.specs.servers import Degree, Servers, server_faults
+from perfmodel.specs.servers import Servers, server_faults
 from perfmodel.specs.sharding import Sharding, Zero, sharding_of
 from perfmodel.specs.tables import WHOLE, TableSharding
+from perfmodel.specs.weight_loop import WeightLoop
 from perfmodel.units import Bytes, Seconds
 from perfmodel.yamlfile import Fault, Spec
 
@@ -80,6 +82,10 @@ class Strategy(Spec):
     """None leaves the host out, and makes a prediction less sure."""
     allocation: Allocation | None = None
     """What the software allocates beside states and activations; None is that of Megatron-Core, without a workspace."""
+    weight_loop: WeightLoop | None = None
+    """What the script does tensor by tensor once gradients are summed; None is nothing beside the optimiser."""
+    input: InputPipeline | None = None
+    """How hosts prepare samples; None takes them to be ready, as synthetic ones are."""
 
     devices: Degree | None = None
     """Devices of the job; default tp x pp x cp x dp."""
@@ -205,9 +211,9 @@ class Strategy(Spec):
         if self.modules and self.recompute == "full":
             message = "full recomputes all of each layer already; leave it out, or take recompute none"
             yield Fault("recompute_modules", message, self.recompute_modules)
-        for name in ("framework", "allocation"):
+        for name in ("framework", "allocation", "weight_loop", "input"):
             group: Group | None = getattr(self, name)
-            if group and group.source not in self.sources:
+            if group and group.source not in {*self.sources, OPTIONS}:
                 yield Fault(f"{name}.source", f"{group.source!r} is no key of 'sources'", group.source)
         if self.sync != "all-reduce" and self.zero:
             yield Fault(

@@ -26,6 +26,7 @@ __all__ = ["PROTOCOLS", "Replicas", "Synchronisation", "synchronise"]
 def synchronise(replicas: Replicas) -> Synchronisation:
     """What the protocol that the strategy names adds to a step."""
     made = PROTOCOLS[replicas.strategy.sync](replicas)
+    made = replace(made, after=(*made.after, *replicas.weight_loop()))
     if replicas.strategy.schedule == "dual-pipe":
         return replace(made, gradients=(replicas.mirrored(), *made.gradients))
     return made

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfmodel.cost.communication import exchange, started
+from perfmodel.formulas.host import dispatch
 from perfmodel.formulas.roofline import streaming
 from perfmodel.parallel import Group, Message
 from perfmodel.parallel.tables import TableGroups
-from perfmodel.timeline import Part, Repeat, term
+from perfmodel.specs.common import ELEMENT_BYTES
+from perfmodel.timeline import Overlap, Part, Repeat, term
 
 if TYPE_CHECKING:
     from perfmodel.cost.ports import Ports
@@ -61,6 +63,8 @@ class Replicas:
     """Layers of a stage, one by one of which ZeRO 3 gathers and scatters at the most."""
     products: Count
     """Of a stage, those with weights."""
+    tensors: Count
+    """Of the parameters that are trained, as an optimiser sees them."""
     state: State
     """Bytes for each parameter."""
     layout: Layout
@@ -130,6 +134,19 @@ class Replicas:
             return ()
         several = np.asarray(self.layout.replicas.size) > 1
         return (self._moved("bucket copies", several * 4 * self.trained * self.state.gradient, "memory-bound"),)
+
+    def weight_loop(self) -> tuple[Part, ...]:
+        """What a script does tensor by tensor: on the device beside the host that launches it, then what the host waits for."""
+        loop = self.strategy.weight_loop
+        if loop is None:
+            return ()
+        moved = self._moved("weight loop", self.trained * loop.numbers * ELEMENT_BYTES["fp32"], "memory-bound")
+        launched = term(
+            "weight loop dispatch", dispatch, kind="host", launches=self.tensors * loop.operations, time=loop.operation
+        )
+        read = term("weight loop reads", dispatch, kind="host", launches=self.tensors * loop.reads, time=loop.read)
+        once = term("records of a step", dispatch, kind="host", launches=1.0, time=loop.once)
+        return (Overlap("weight loop", (moved, launched)), read, once)
 
     def optimizer_step(self, shards: Count = 1, expert_shards: Count = 1, share: float = 1.0) -> Part:
         """Of one device, which updates one of so many shards, and one of so many of its experts, or a share of them."""

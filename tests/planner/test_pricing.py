@@ -176,6 +176,14 @@ CASES: dict[str, tuple[str, str, int, int, dict[str, Any]]] = {
         65536,
         {"tables": {"by": "row", "memory": "cache"}, "fix": {"zero": 0}},
     ),
+    "statistics of gradients": ("gpt2-1.5b", "dgx-1-v100", 8, 64, {"strategy": "adaptdl"}),
+    "samples that hosts prepare": (
+        "gpt2-1.5b",
+        "dgx-a100-80gb",
+        32,
+        64,
+        {"input": {"sample": "5 s", "source": "code", "status": "assumed"}, "sources": {"code": "a script"}},
+    ),
     "another order": ("gpt3-175b", "dgx-a100-80gb", 64, 96, {"order": "tp-cp-ep-pp-dp"}),
 }
 every_case = pytest.mark.parametrize("case", CASES)

@@ -136,7 +136,15 @@ class TestPollux:
         assert (found.metric, found.unit, found.global_batch) == ("step_time", "s", 704)
 
     def test_full_nodes_are_the_machine_as_it_is(self) -> None:
-        assert not case(POLLUX_ROW, devices="8", notes="placement 44 (GPUs per node)").overrides
+        assert not case(POLLUX_ROW, devices="12", notes="placement 444 (GPUs per node)").overrides
+
+    def test_between_two_nodes_is_one_flow_for_both_ways(self) -> None:
+        found = case(POLLUX_ROW, devices="8", notes="placement 44 (GPUs per node)")
+        assert found.overrides == {"hardware.network.1.bandwidth": "0.90625 GB/s"}
+
+    def test_statistics_of_adam_divide_by_its_second_moment(self) -> None:
+        loops = [case(POLLUX_ROW, model=name).overrides for name in ("NeuMF (MovieLens)", POLLUX_ROW["model"])]
+        assert [found.get("strategy.weight_loop.operations") for found in loops] == [34, None]
 
     def test_one_device_needs_no_network(self) -> None:
         assert case(POLLUX_ROW, devices="1", notes="placement 1 (GPUs per node)").dp is None

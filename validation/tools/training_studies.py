@@ -56,6 +56,24 @@ FRAMEWORKS = (
 """Which preset a framework's name means; the first that is found in it, else PyTorch's data-parallel."""
 G4DN_NIC = 6.25
 """GB/s of one g4dn.12xlarge: 50 Gbit/s."""
+BETWEEN_TWO = 0.58
+"""Of that, what a ring of two nodes reaches. The pods' traffic is IP in IP (calico.yaml 3.11 in the artifact's benchmark/main.tf), so
+that all between two nodes is one flow to the network, which a ring of two uses both ways; fitted to calibration rows of two nodes."""
+COMPACT: dict[str, Value] = {"strategy.gradient_precision": "same"}
+"""tf_cnn_benchmarks casts the gradients of half-precision runs to fp16 before they travel (compact_gradient_transfer, on by default;
+batch_allreduce.py and variable_mgr.py)."""
+PREPARING: dict[str, tuple[float, float, Callable[[int], int]]] = {
+    "dgx-a100-40gb": (6.7, 7.1, lambda _: 128),
+    "quadro-rtx-8000-8gpu-pcie": (13.7, 19.6, lambda devices: 7 * devices),
+    "exxact-2080ti": (9.8, 11.8, lambda _: 40),
+}
+"""Milliseconds of a core for a picture, without and with distortions, and the cores of a job's host: fitted to the calibration rows
+of AlexNet, which no device slows. The Quadros are an instance of Lambda's cloud, whose cores grow with its devices (14 virtual ones, 46 GB
+each: assumed, only the product counts)."""
+AMP_O1: dict[str, Value] = {"strategy.gradient_precision": "fp32"}
+"""apex amp at O1 keeps weights in fp32 and casts them for each product, so that gradients are fp32 too."""
+ADAM_LOOP: dict[str, Value] = {"strategy.weight_loop.numbers": 33, "strategy.weight_loop.operations": 34}
+"""AdaScale divides gradients by the root of Adam's second moment before it squares them, in the backward pass and after it."""
 
 
 class Row:
@@ -200,24 +218,26 @@ def pollux(row: Row, _: Sources) -> Job:
     devices = row.number("devices")
     placement = re.search(r"placement (\d+)", row["notes"])
     nodes = len(placement.group(1)) if placement else row.noted(r"(\d+) nodes") or 1
-    fp16 = found.workload == "resnet-50"
+    machine = _spread_out(devices, min(nodes, devices))
+    amp = found.workload == "resnet-50"
+    habits = AMP_O1 if amp else {} if found.workload == "resnet-18-cifar" else ADAM_LOOP
     return Job(
-        found, _spread_out(devices, min(nodes, devices)), parallel(row), precision="fp16" if fp16 else "fp32",
-        note="apex amp at its default O1" if fp16 else "",
+        found, replace(machine, overrides={**machine.overrides, **habits}), parallel(row, "adaptdl"),
+        precision="fp16" if amp else "fp32", note="apex amp at its default O1" if amp else "",
     )  # fmt: skip
 
 
 def _spread_out(devices: int, nodes: int) -> Machine:
     """g4dn nodes of which each holds its share of the devices; an uneven placement is evened out."""
     each = -(-devices // nodes)
-    if each == 4:
-        return Machine("aws-g4dn-12xlarge")
-    overrides: dict[str, Value] = {
-        "hardware.host.devices": each,
-        "hardware.network.0.devices": each,
-        "hardware.network.1.devices": 16 * each,
-        "hardware.network.1.bandwidth": f"{G4DN_NIC / each:.6g} GB/s",
-    }
+    card = G4DN_NIC * (BETWEEN_TWO if nodes == 2 else 1)
+    overrides: dict[str, Value] = {}
+    if each != 4:
+        overrides = {
+            "hardware.host.devices": each, "hardware.network.0.devices": each, "hardware.network.1.devices": 16 * each,
+        }  # fmt: skip
+    if each != 4 or nodes == 2:
+        overrides["hardware.network.1.bandwidth"] = f"{card / each:.6g} GB/s"
     return Machine("aws-g4dn-12xlarge", overrides, f"{nodes} nodes of {each}")
 
 
@@ -385,10 +405,22 @@ def lambda_tf(row: Row, _: Sources) -> Job:
         raise UnfitError(f"{row['device']}: the clock that its power limit leaves is not stated")
     found = model(row["model"], TF_CNN)
     machine = find_machine(row["device"].removeprefix("Tesla "), fabric=row["interconnect"])
+    machine = replace(machine, overrides={**machine.overrides, **_prepared(machine.hardware, row)})
+    if row["precision"] == "mixed" and row["devices"] != "1":
+        machine = replace(machine, overrides={**machine.overrides, **COMPACT})
     if is_served(row["strategy"]):
         machine = replace(machine, overrides={**machine.overrides, **ON_DEVICES})
         return Job(found, machine, _framework(row))
     return Job(found, machine, parallel(row))
+
+
+def _prepared(hardware: str, row: Row) -> dict[str, Value]:
+    """How the host of a row with real images prepares them, where calibration rows tell."""
+    if "real data" not in row["notes"] or hardware not in PREPARING:
+        return {}
+    plain, distorted, cores = PREPARING[hardware]
+    time = distorted if "distortions" in row["notes"] else plain
+    return {"strategy.input.sample": f"{time} ms", "strategy.input.cores": cores(row.number("devices"))}
 
 
 def lambda_torch(row: Row, _: Sources) -> Job:
