@@ -12,7 +12,7 @@ import numpy as np
 
 from perfmodel.cost.compute import Processor
 from perfmodel.cost.holdings import fullest, leaving_activations
-from perfmodel.cost.input import prepared
+from perfmodel.cost.input import fetched, prepared
 from perfmodel.cost.offload import HostSide
 from perfmodel.cost.slowest import slowest
 from perfmodel.graph import expand
@@ -82,6 +82,7 @@ def stage_of(work: Work, passes: Passes, host: Host, layout: Layout) -> Stage:
         saves=() if tier == "none" else (side.out("activations", leaving, tier),),
         restores=() if tier == "none" else (side.back("activations", leaving, tier),),
         input=prepared(strategy.input, host, layout),
+        fetched=fetched(strategy.input, layout),
     )
 
 

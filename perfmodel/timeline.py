@@ -67,6 +67,8 @@ class Repeat:
     name: str
     part: Part
     count: Count
+    one_call: bool = False
+    """Whether one call of a library launches all of them, so that a host dispatches them once."""
 
 
 Part = Term | Serial | Overlap | Repeat
@@ -96,12 +98,12 @@ def _together(slowdown: Number, a: Number, b: Number) -> Number:
 
 
 def launches(part: Part) -> Count:
-    """Terms that a part executes, repetitions counted: what a host has to launch."""
+    """Terms that a part executes, repetitions counted unless one call makes them: what a host has to launch."""
     match part:
         case Term():
             return 1.0
         case Repeat():
-            return part.count * launches(part.part)
+            return (1.0 if part.one_call else part.count) * launches(part.part)
         case Serial() | Overlap():
             return sum((launches(p) for p in part.parts), start=0.0)
 

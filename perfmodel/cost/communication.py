@@ -17,13 +17,17 @@ from perfmodel.formulas.collectives_library import (
     fixed_algorithm,
     send_receive,
 )
-from perfmodel.timeline import Term, term
+from perfmodel.formulas.host import polling
+from perfmodel.timeline import Serial, Term, term
 
 if TYPE_CHECKING:
     from perfmodel.cost.routes import Route
     from perfmodel.cost.transport import Transport
     from perfmodel.parallel import Message
+    from perfmodel.specs import Strategy
     from perfmodel.specs.network import Tier
+    from perfmodel.timeline import Part
+    from perfmodel.units import Count
 
 Inputs = dict[str, Any]
 
@@ -74,6 +78,20 @@ def exchange(
             return term(name, broadcast, **ring)
         case _:
             return term(name, all_gather, **ring)
+
+
+def started(sent: Term, strategy: Strategy, ranks: Count) -> Part:
+    """A message, after the wait for the thread that starts it where the framework has one.
+
+    Args:
+        sent: the message.
+        strategy: whose framework it is.
+        ranks: that take part.
+    """
+    cycle = strategy.framework and strategy.framework.cycle
+    if cycle is None:
+        return sent
+    return Serial(sent.name, (term(f"{sent.name} start", polling, kind=sent.kind, ranks=ranks, cycle=cycle), sent))
 
 
 def _start(costs: Transport) -> Inputs:

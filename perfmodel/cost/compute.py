@@ -146,7 +146,7 @@ class Processor:
             case Lookup():
                 return self._lookup(name, kernel, kind or "memory-bound")
             case Repeated():
-                return Repeat(name, self.time(kernel.kernel, prefix, kind), kernel.times)
+                return Repeat(name, self.time(kernel.kernel, prefix, kind), kernel.times, kernel.one_call)
 
     def _tiles_of(self, kernel: Gemm) -> dict[str, Any]:
         """Of the units that compute a product."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from perfmodel.cost.communication import exchange
+from perfmodel.cost.communication import exchange, started
 from perfmodel.formulas.host import dispatch
 from perfmodel.graph.flops import is_unfused
 from perfmodel.graph.kernels import Gemm, Stream
@@ -169,7 +169,8 @@ class Passes:
 
     def message(self, message: Message, prefix: str = "") -> Part:
         """One message; its kind is the first word of its name."""
-        return exchange(message, self.network, kind=f"{message.name.partition(' ')[0]} parallel", prefix=prefix)
+        sent = exchange(message, self.network, kind=f"{message.name.partition(' ')[0]} parallel", prefix=prefix)
+        return started(sent, self.strategy, message.group.size)
 
 
 def _launched_alone(local: LocalOp, way: Way) -> int:

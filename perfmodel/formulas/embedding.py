@@ -69,6 +69,36 @@ def popular_share(*, table: Count, kept: Count, skew: Count) -> Count:
     return np.where(straight, inside / whole, np.expm1(power * inside) / np.expm1(power * whole))
 
 
+def frequent_rows(*, table: Count, lookups: Count, skew: Count) -> Count:
+    r"""Rows that a batch looks up at least once on average.
+
+    .. math:: F = \min\left(N, \left(\frac{n}{\int_1^{N+1} x^{-s} dx}\right)^{1/s} - 1\right)
+
+    Args:
+        table: N, rows of it.
+        lookups: n, of the batch.
+        skew: s, exponent of Zipf's law; without skew all rows or none.
+
+    Of a row that each of p ranks wants n times in its batch, sending vectors and their gradients moves 2 n (p - 1) rows in
+    all, a ring that adds up the gradients of its copies 2 (p - 1): copies pay from n = 1 on.
+
+    References:
+        Derived, as the balance of both that HugeCTR's hybrid embedding strikes: Wang et al., Merlin HugeCTR -
+        GPU-accelerated recommender system training and inference, RecSys 2022 (arXiv:2210.08803).
+
+    >>> round(float(frequent_rows(table=4e7, lookups=6912, skew=1.45)))
+    255
+    """
+    exponent = np.maximum(np.asarray(skew, dtype=float), 1e-9)
+    power = 1 - exponent
+    straight = np.abs(power) < 1e-6
+    span = np.log1p(np.asarray(table, dtype=float))
+    whole = np.where(straight, span, np.expm1(power * span) / np.where(straight, 1.0, power))
+    last = np.minimum(np.log(np.maximum(lookups, 1e-300) / whole) / exponent, span)
+    found: Count = np.maximum(np.expm1(last), 0.0)
+    return found
+
+
 def row_traffic(*, rows: Count, row: Bytes, sector: Bytes) -> Bytes:
     r"""What memory moves for rows that lie anywhere.
 

@@ -164,6 +164,8 @@ class Repeated:
 
     kernel: Gemm | Stream | FlashAttention
     times: Count
+    one_call: bool = False
+    """Whether a library launches all of them for one call of the framework."""
 
     @property
     def name(self) -> str:

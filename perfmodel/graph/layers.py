@@ -110,7 +110,7 @@ class Conv2d:
 
 @dataclass(frozen=True, slots=True)
 class Lstm:
-    """A layer of long short-term memory over a sequence."""
+    """A layer of long short-term memory over a sequence, all of whose steps one call of a library launches (cudnnRNNForwardTraining)."""
 
     name: str
     batch: Count
@@ -133,21 +133,24 @@ class Lstm:
     def forward(self) -> Kernels:
         """The inputs of all steps at once, then one product and one pass over the gates for each step."""
         gates, rows = 4 * self.hidden, self.batch * self.sequence
-        step = Repeated(Gemm(f"{self.name} step", self.batch, gates, self.hidden, self.element), self.sequence)
-        cell = Repeated(Stream(f"{self.name} cell", self.batch * 7 * self.hidden * self.element), self.sequence)
+        step = self._steps(Gemm(f"{self.name} step", self.batch, gates, self.hidden, self.element))
+        cell = self._steps(Stream(f"{self.name} cell", self.batch * 7 * self.hidden * self.element))
         return (Gemm(f"{self.name} inputs", rows, gates, self.inputs, self.element), step, cell)
 
     def backward(self) -> Kernels:
         """The steps in reverse; the gradients of all weights at once."""
         gates, rows = 4 * self.hidden, self.batch * self.sequence
-        step = Repeated(Gemm(f"{self.name} step backward", self.batch, self.hidden, gates, self.element), self.sequence)
+        step = self._steps(Gemm(f"{self.name} step backward", self.batch, self.hidden, gates, self.element))
         traffic = self.batch * 14 * self.hidden * self.element
         return (
             step,
-            Repeated(Stream(f"{self.name} cell backward", traffic), self.sequence),
+            self._steps(Stream(f"{self.name} cell backward", traffic)),
             Gemm(f"{self.name} input gradient", rows, self.inputs, gates, self.element),
             Gemm(f"{self.name} weight gradient", self.inputs + self.hidden, gates, rows, self.element),
         )
+
+    def _steps(self, kernel: Gemm | Stream) -> Repeated:
+        return Repeated(kernel, self.sequence, one_call=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,7 +80,7 @@ class Rules:
 
     def _input_rules(self) -> Iterator[Rule]:
         fed, machine = self.strategy.input, self.hardware
-        if fed is not None and fed.cores is None and machine.host.cores is None:
+        if fed is not None and fed.when == "beside" and fed.cores is None and machine.host.cores is None:
             message = (
                 f"{machine.name} states no host.cores; give those that prepare samples, as strategy.input.cores=16"
             )

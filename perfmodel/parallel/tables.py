@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -72,28 +73,50 @@ class Packing(NamedTuple):
     """Of the work."""
     fullness: Count
     """Of the bytes."""
+    parts: Count = 1.0
+    """Vectors that leave the ranks for each that a sample wants."""
 
 
-def packed(shapes: tuple[Shape, ...], ranks: Count) -> Packing:
-    """Whole tables to so many ranks, a number or a column.
+def packed(shapes: tuple[Shape, ...], ranks: Count, *, even: bool = False) -> Packing:
+    """Whole tables to so many ranks, a number or a column; if even, those with more work than the mean in pieces of their rows.
 
     >>> from perfmodel.specs.recommender import Shape
     >>> packed(tuple(Shape(1000, 64, 1, 0.0) for _ in range(26)), 8).load
     array(1.23076923)
+    >>> hot = (Shape(1000, 64, 13, 0.0), *(Shape(1000, 64, 1, 0.0) for _ in range(13)))
+    >>> [float(packed(hot, 4, even=even).load) for even in (False, True)]
+    [2.0, 1.0769230769230769]
     """
     distinct, place = np.unique(np.asarray(ranks, dtype=int), return_inverse=True)
-    found = np.array([_packed(shapes, int(one)) for one in distinct])[place].reshape(*np.shape(ranks), 2)
-    return Packing(found[..., 0], found[..., 1])
+    found = np.array([_packed(shapes, int(one), even) for one in distinct])[place].reshape(*np.shape(ranks), 3)
+    return Packing(found[..., 0], found[..., 1], found[..., 2])
 
 
 @lru_cache(maxsize=4096)
-def _packed(shapes: tuple[Shape, ...], ranks: int) -> Packing:
+def _packed(shapes: tuple[Shape, ...], ranks: int, even: bool) -> Packing:
     """The most work first, to the rank with the least so far; of equal ones the largest, to that with the fewest bytes."""
-    wanted = sorted(((s.lookups * s.width, s.rows * s.width) for s in shapes), reverse=True)
+    mean = sum(s.lookups * s.width for s in shapes) / ranks
+    cuts = [max(1, min(ranks, ceil(s.lookups * s.width / mean))) if even else 1 for s in shapes]
+    pieces = [
+        (s.lookups * s.width / n, s.rows * s.width / n) for s, n in zip(shapes, cuts, strict=True) for _ in range(n)
+    ]
+    wanted = sorted(pieces, reverse=True)
+    parts = sum(s.width * n for s, n in zip(shapes, cuts, strict=True)) / sum(s.width for s in shapes)
     bins = np.zeros((ranks, 2))
     for work, size in wanted:
         bins[np.lexsort((bins[:, 1], bins[:, 0]))[0]] += work, size
-    return Packing(*(bins.max(axis=0) / bins.mean(axis=0)))
+    load, fullness = bins.max(axis=0) / bins.mean(axis=0)
+    return Packing(load, fullness, parts)
+
+
+def _apart(op: Tables, sharding: TableSharding) -> tuple[tuple[Shape, ...], tuple[Shape, ...]]:
+    """Tables that are spread, in slices, and those that every rank has; at least one is spread."""
+    most = sharding.copied or 0.0
+    small = tuple(shape for shape in op.shapes if shape.rows * shape.width * op.number <= most)
+    if len(small) == len(op.shapes):
+        small = ()
+    large = tuple(shape for shape in op.shapes if shape not in small)
+    return sliced(replace(op, shapes=large), sharding.slice), small
 
 
 def sliced(op: Tables, most: Bytes | None) -> tuple[Shape, ...]:
@@ -117,12 +140,12 @@ def shard(op: Op, layout: Layout, sharding: TableSharding) -> Op:
         return op
     groups = TableGroups(layout, sharding)
     ranks, host = groups.size, groups.inside.size
-    shapes = sliced(op, sharding.slice)
+    shapes, copies = _apart(op, sharding)
     whole = {"table": ranks, "table-row": ranks / np.asarray(host)}.get(str(sharding.by))
-    packing = Packing(1.0, 1.0) if whole is None else packed(shapes, whole)
+    packing = Packing(1.0, 1.0) if whole is None else packed(shapes, whole, even=bool(sharding.even))
     return replace(
-        op, shapes=shapes, ranks=ranks, load=packing.load, fullness=packing.fullness,
-        pieces=ranks if sharding.by == "column" else 1,
+        op, shapes=shapes, copies=copies, sparse=sharding.update == "sparse", parts=packing.parts, ranks=ranks, load=packing.load, fullness=packing.fullness,
+        pieces=ranks if sharding.by == "column" else 1, popular=sharding.by == "hybrid",
         partial={"row": ranks, "table-row": host}.get(str(sharding.by), 1),
         kept=sharding.on_device, hit_rate=None if sharding.hit_rate is None else float(sharding.hit_rate),
     )  # fmt: skip
@@ -143,15 +166,25 @@ def messages(held: Op, layout: Layout, sharding: TableSharding, *, backward: boo
     under = held.under if sharding.overlap == "bottom" else ""
     vectors = _vectors(held, groups, sharding, under)
     if backward:
-        return tuple(map(_reversed, vectors[::-1]))
+        return (*map(_reversed, vectors[::-1]), *_copied(held, groups, under))
     ids = INDEX * held.batch * held.lookups * held.pieces
     early = ELSEWHERE if sharding.overlap == "bottom" else ""
     return (Message("table ids", "all-to-all", ids, groups.exchange, early, held.load), *vectors)
 
 
+def _copied(held: Tables, groups: TableGroups, under: str) -> tuple[Message, ...]:
+    """Gradients of what all ranks have: whole tables, or the popular rows."""
+    numbers = sum(shape.rows * shape.width for shape in held.copies) + held.popular_numbers
+    if not (held.copies or held.popular):
+        return ()
+    layout = groups.layout
+    replicas = Group(layout.dp, 1, job=layout.devices)
+    return (Message("table copies all-reduce", "all-reduce", numbers * held.element, replicas, under),)
+
+
 def _vectors(held: Tables, groups: TableGroups, sharding: TableSharding, under: str) -> tuple[Message, ...]:
     """Whole vectors or columns of them are dealt out; parts of sums are added up on the way."""
-    own = held.batch * held.vectors * held.element
+    own = held.batch * held.travelling * held.element * held.parts
     match sharding.by:
         case "row":
             return (Message("table reduce-scatter", "reduce-scatter", own * groups.size, groups.exchange, under),)

@@ -50,6 +50,8 @@ class Stage:
     """And back beside the backward pass."""
     input: tuple[Part, ...] = ()
     """Samples of the next step, prepared beside all of this one."""
+    fetched: tuple[Part, ...] = ()
+    """Samples of this step, prepared before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,7 @@ def step(
     embeddings, heads = _ends(stage, layout, schedule)
     updates = microbatches if each else 1
     made = Serial("step", (
+        *stage.fetched,
         *(_stretches(one, layout, sync, last) if once else _passes(one, layout, schedule, last)),
         *(() if overlap else _repeated("exchange", (*sync.gradients, *sync.drains), updates)),
         *at_ends,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from perfmodel.specs.common import Group, Size
 from perfmodel.units import Seconds
 
@@ -13,3 +15,6 @@ class InputPipeline(Group):
     """Of one core, to prepare one sample: an ImageNet picture takes 5 to 20 ms to decode, crop and resize."""
     cores: Size | None = None
     """Of each host that work on it; default all cores that the machine's file gives its host."""
+    when: Literal["beside", "before"] = "beside"
+    """beside: processes of their own prepare samples of the next step during this one; before: each rank prepares those of its own
+    step first, on one core (PyTorch's DataLoader with num_workers=0, its default)."""

@@ -66,6 +66,8 @@ class Framework(Group):
     """Relative error that 80 % of those rows stay within, in logarithms: what its predictions' interval rests on."""
     dispatch: Seconds | None = None
     """Of the host, to launch one kernel or collective; None takes it to be fast enough, as with compiled graphs."""
+    cycle: Seconds | None = None
+    """Between two looks of a thread for collectives that are ready to start, as Horovod has; None starts them at once."""
 
 
 class Strategy(Spec):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 Degree = Annotated[Integer, Field(ge=1)]
-By = Annotated[Literal["table", "row", "column", "table-row", "replicated"], KeepOrigin]
+By = Annotated[Literal["table", "row", "column", "table-row", "hybrid", "replicated"], KeepOrigin]
 
 
 class TableSharding(Spec):
@@ -23,7 +23,8 @@ class TableSharding(Spec):
 
     by: By = "table"
     """Whole tables to each rank; rows of all tables; columns of all; tables to hosts and their rows to the devices of each
-    (table-row); or all tables on every rank (replicated)."""
+    (table-row); rows dealt out one by one, but for those that occur in each rank's batch, which all have (hybrid, as in HugeCTR);
+    or all tables on every rank (replicated)."""
     group: Degree | None = None
     """Ranks that hold all tables between them; default all replicas. Groups hold copies of one another (2D sparse
     parallelism, arXiv:2508.03854), and each rank of a copy is next to those that hold the same."""
@@ -31,6 +32,15 @@ class TableSharding(Spec):
     """Steps after which copies agree on their weights, by all-reduce."""
     slice: Annotated[Bytes, KeepOrigin] | None = None
     """Tables that are larger are cut by columns until they are not, before whole pieces go to ranks. None cuts none."""
+    even: Annotated[bool, KeepOrigin] = False
+    """Tables with more work than the mean of a rank are cut by rows before whole pieces go to ranks, as in HugeCTR's planner;
+    each piece then makes a vector of its own, which are added up where they are wanted."""
+    copied: Annotated[Bytes, KeepOrigin] | None = None
+    """Tables that are not larger are on every rank, which looks them up for its own batch; replicas all-reduce their gradients.
+    None copies none."""
+    update: Annotated[Literal["fused", "sparse"], KeepOrigin] = "fused"
+    """Whether the kernel that makes the gradients of rows changes them, as in FBGEMM and HugeCTR; or gradients of lookups are
+    written as a sparse tensor, which further kernels scale and add to the rows, as an optimiser of PyTorch does."""
     memory: Annotated[Literal["device", "cache", "host"], KeepOrigin] = "device"
     """Rows on the device; in the memory of the host, with the popular ones on the device too (cache); or there alone (host)."""
     cached: Share = 0.01
@@ -66,6 +76,13 @@ class TableSharding(Spec):
             yield Fault(
                 "tables.group", "replicated tables have no groups; leave it out, or take another way", self.group
             )
+        if self.by == "replicated" and self.copied is not None:
+            yield Fault(
+                "tables.copied", "replicated tables are all copied; leave it out, or take another way", self.copied
+            )
+        if self.even and self.by not in {"table", "table-row"}:
+            message = f"cuts tables before they go to ranks; tables by {self.by} are even already"
+            yield Fault("tables.even", message, self.even)
         if self.slice is not None and self.by not in {"table", "table-row"}:
             yield Fault(
                 "tables.slice", f"cuts tables before they go to ranks; tables by {self.by} are cut already", self.slice

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfmodel.cost.communication import exchange
+from perfmodel.cost.communication import exchange, started
 from perfmodel.formulas.host import dispatch
 from perfmodel.formulas.roofline import streaming
 from perfmodel.parallel import Group, Message
@@ -91,7 +91,8 @@ class Replicas:
 
     def message(self, name: str, collective: Collective, size: Bytes, group: Group, algorithm: str = "fastest") -> Part:
         """One collective among replicas."""
-        return exchange(Message(name, collective, size, group), self.hardware.network, KIND, algorithm=algorithm)
+        sent = exchange(Message(name, collective, size, group), self.hardware.network, KIND, algorithm=algorithm)
+        return started(sent, self.strategy, group.size)
 
     def inside_hosts(self, ports: Ports, collective: Collective, size: Bytes) -> tuple[Part, ...]:
         """Among the devices of each host, and the copy of each one's part from or to the host's memory."""
@@ -125,7 +126,7 @@ class Replicas:
         message = exchange(
             Message("table all-reduce", "all-reduce", self.tables, copies), self.hardware.network, "table parallel"
         )
-        return (Repeat("table copies", message, 1 / sharding.period),)
+        return (Repeat("table copies", started(message, self.strategy, copies.size), 1 / sharding.period),)
 
     def bucket_copies(self) -> tuple[Part, ...]:
         """Gradients scaled into the buckets that travel, and the sums copied out of them: each read and written twice."""

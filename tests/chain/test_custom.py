@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perfmodel.cost.compute import Processor
 from perfmodel.errors import InputError
 from perfmodel.graph.custom import custom
 from perfmodel.graph.kernels import Repeated
@@ -16,6 +17,7 @@ from perfmodel.graph.ops import Linear
 from perfmodel.library import find
 from perfmodel.specs.custom import Custom, OpSpec
 from perfmodel.specs.workload import Workload
+from perfmodel.timeline import Serial, duration, launches
 from perfmodel.yamlfile import load
 
 if TYPE_CHECKING:
@@ -106,6 +108,17 @@ class TestOps:
         op = only(graph_of(spec, microbatch=microbatch))
         assert flops(op.forward()) == 2 * microbatch * sequence * 4 * 30 * (20 + 30)
         assert flops(op.backward()) == 2 * flops(op.forward())
+
+    @pytest.mark.parametrize("sequence", [1, 35, 500])
+    def test_a_host_calls_an_lstm_once_for_all_steps(self, sequence: int) -> None:
+        """Forward: the inputs' product, the steps and their gates; backward: these two and two products of gradients."""
+        op = only(graph_of({"op": "lstm", "inputs": 20, "hidden": 30, "sequence": sequence}))
+        device = Processor(find("hardware", "dgx-1-v100").device, "fp32")
+        for kernels, calls in ((op.forward(), 3), (op.backward(), 4)):
+            part = Serial("pass", tuple(device.time(kernel) for kernel in kernels))
+            assert launches(part) == calls
+            starts = 2 * sequence * device.device.efficiency.launch.time  # one by one on the device
+            assert duration(part) > starts
 
     def test_opaque(self) -> None:
         op = only(graph_of({"op": "custom", "flops": "2 GFLOP", "bytes": "3 MB", "parameters": 7}, microbatch=4))

@@ -71,3 +71,17 @@ def test_a_machine_without_cores_asks_for_them() -> None:
     [problem] = caught.value.problems
     assert problem.path == "input.cores"
     assert "strategy.input.cores=16" in problem.message
+
+
+@settings(max_examples=10, deadline=None)
+@given(exponent=st.floats(-6, 0), dp=st.sampled_from([1, 4, 8, 16]))
+def test_ranks_without_workers_prepare_before_their_step(exponent: float, dp: int) -> None:
+    """Each its 8 samples on one core, however many devices a host has; nothing hides it."""
+    sample = 10.0**exponent
+    made = step(dp, sample=f"{sample!r} s", when="before")
+    assert made.step_time == pytest.approx(step(dp).step_time + 8 * sample, rel=1e-9)
+    assert waiting(made) == pytest.approx(8 * sample, rel=1e-9)
+
+
+def test_cores_are_not_asked_for_where_one_is_used() -> None:
+    assert waiting(step(machine="exxact-2080ti", sample="1 s", when="before")) == pytest.approx(8.0)

@@ -225,6 +225,7 @@ def test_iterations_per_second_are_inverted() -> None:
     )  # fmt: skip
     assert (found.metric, found.value, found.workload) == ("step_time", "0.25", "lstm-wikitext2")
     assert "1 / iterations per second" in found.notes
+    assert found.overrides["strategy.input.when"] == "before"  # its DataLoader has no workers
 
 
 def test_passes_without_an_optimiser_keep_their_unit_and_say_so() -> None:

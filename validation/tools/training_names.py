@@ -164,7 +164,6 @@ OBSTACLES = (
     (r"efficientdet|mask|faster|rpn|retinanet|detect|kps|keypoint|cascade|\bR-?(50|101)|X-?101", "detectors with feature pyramids or proposals are not expressible"),
     (r"yolo|nnunet|\bu-?net|unet3|\bvnet|segment", "upsampling networks are not expressible"),
     (r"densenet", "norm before the convolution (DenseNet) is not expressible"),
-    (r"dlrm|wide.*deep|\bsim\b|embedding tables", "embedding tables sharded over devices are not expressible"),
     (r"deepspeech|jasper|quartznet|rnnt|wav2vec|tacotron|waveglow|fastpitch|hifigan", "utterances whose lengths the source does not state"),
     (r"amoebanet", "the cells of AmoebaNet are not in the library"),
     (r"resnet-?200|resnetv2", "residual units with the norm before the convolution are not expressible"),

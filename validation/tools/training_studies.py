@@ -10,6 +10,8 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from validation.tools import recommenders
+from validation.tools.gavel_scripts import HABITS
 from validation.tools.training_names import (
     BERT_BASE,
     BERT_LARGE,
@@ -192,7 +194,7 @@ def parallel(row: Row, preset: str = "") -> str:
             )
         return served
     if re.search(r"model.?parallel|hybrid", row["strategy"]):
-        raise UnfitError("model parallelism of embedding tables is not expressible")
+        raise UnfitError("how the model is split is not stated")
     return preset or _framework(row)
 
 
@@ -253,7 +255,9 @@ def gavel(row: Row, sources: Sources) -> Job:
     if sources.repeats(row):
         raise UnfitError("one device: repeats the figure of another table or placement")
     device = {"P100": "P100-SXM2-16GB", "V100": "V100-SXM2-16GB"}.get(row["device"], row["device"])
-    return Job(found, replace(find_machine(device), note=f"{row['device']} of an unknown board"), parallel(row))
+    machine = find_machine(device)
+    overrides = {**machine.overrides, **HABITS[found.workload]}
+    return Job(found, replace(machine, overrides=overrides, note=f"{row['device']} of an unknown board"), parallel(row))
 
 
 def ddl(row: Row, sources: Sources) -> Job:
@@ -274,11 +278,14 @@ def ddl(row: Row, sources: Sources) -> Job:
 
 def examples(row: Row, _: Sources) -> Job:
     """NVIDIA's DeepLearningExamples on DGX machines."""
-    found = _example(row)
     device = row["device"]
     fabric = find_machine(
         device if "450 W" not in device else "V100-SXM3-32GB-H", per_node=row.whole("devices_per_node")
     )
+    run = recommenders.example(row)
+    if run:
+        return Job(run.model, fabric, run.preset, microbatch=run.batch)
+    found = _example(row)
     microbatch, accumulation, total = _accumulated(row, found)
     preset = parallel(row)
     if preset == "tensorflow" and row["model"].startswith("BERT"):
@@ -519,7 +526,11 @@ def deepspeed(row: Row, _: Sources) -> Job:
 
 
 def mlperf(row: Row, sources: Sources) -> Job:
-    """ResNet-50 and SSD300 of MLPerf, from throughput entries of the logs; ResNet-50 else from epochs without evaluation."""
+    """ResNet-50, SSD300 and recommenders of MLPerf, from throughput entries of the logs; ResNet-50 else from epochs without evaluation."""
+    if row["model"].startswith("dlrm"):
+        run = recommenders.mlperf(row)
+        rack = Machine("gb200-nvl72") if "GB200" in row["device"] else None
+        return Job(run.model, rack or _submitted(row), run.preset, precision="fp16", note="fp16 as in NVIDIA's code")
     detector = row["model"] == "ssd" and row["source"] in SSD300_ROUNDS and row["metric"] == "throughput"
     if row["model"] != "resnet" and not detector:
         raise UnfitError(_no_mlperf_model(row["model"]))
@@ -603,6 +614,10 @@ def misc(row: Row, sources: Sources) -> Job:
         if "P100" in row["device"] and row["devices"] != "1":
             raise UnfitError("the links of the P100 server are not stated")
         return Job(model(row["model"], TORCH_CNN), find_machine(device, per_node=8), parallel(row))
+    if source.startswith("facebookresearch/dlrm"):
+        run = recommenders.torchrec(row)
+        note = "tf32 as PyTorch before 1.12 by default"
+        return Job(run.model, Machine("aws-p4d-24xlarge"), run.preset, precision="tf32", note=note)
     if row["metric"] == "time_per_epoch":
         raise UnfitError("the time of an epoch may contain evaluation")
     if source.startswith("Horovod"):
