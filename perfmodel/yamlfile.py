@@ -175,6 +175,7 @@ _EXPECTED = {
     "float_type": "a number", "float_parsing": "a number", "bool_type": "true or false", "bool_parsing": "true or false",
     "string_type": "text", "tuple_type": "a list",
     "dict_type": "a mapping of keys to values", "model_type": "a mapping of keys to values",
+    "model_attributes_type": "a mapping of keys to values",
 }  # fmt: skip
 """What pydantic's types of fault miss."""
 

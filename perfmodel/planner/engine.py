@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from perfmodel.errors import InputError, Place, Problem
 from perfmodel.planner.work import Chunk
+from perfmodel.processes import deaf_to_interrupts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -67,7 +68,8 @@ def _in_processes(chunks: Mapping[int, Chunk], workers: int) -> Iterator[tuple[i
         before = len(left)
         pool = ProcessPoolExecutor(min(workers, len(left)), multiprocessing.get_context("spawn"))
         try:
-            running = {pool.submit(Chunk.work, chunk): number for number, chunk in left.items()}
+            with deaf_to_interrupts():
+                running = {pool.submit(Chunk.work, chunk): number for number, chunk in left.items()}
             for done in as_completed(running):
                 yield running[done], done.result()
                 del left[running[done]]

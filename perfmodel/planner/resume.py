@@ -10,6 +10,7 @@ import numpy as np
 from perfmodel.errors import InputError, Place, Problem
 from perfmodel.planner.axes import AXES
 from perfmodel.planner.search import Outcome, Refusal, Row
+from perfmodel.textfile import read_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from perfmodel.planner.work import Chunk
 
+MAX_BYTES = 10**9
 VERSION = 1
 """Of the lines; the key of a chunk holds everything that its outcome hangs on but this program."""
 
@@ -32,10 +34,7 @@ class Store:
             self._read(path)
 
     def _read(self, path: Path) -> None:
-        try:
-            lines = path.read_text(encoding="utf-8").splitlines()
-        except (OSError, UnicodeDecodeError) as error:
-            raise InputError([Problem(Place("--resume"), str(path), f"cannot be read: {error}")]) from None
+        lines = read_text(path, f"--resume: {path}", "plan", MAX_BYTES).splitlines()
         for number, line in enumerate(lines, start=1):
             try:
                 told = json.loads(line)

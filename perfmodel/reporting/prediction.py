@@ -12,6 +12,7 @@ from perfmodel.cost.demand import room
 from perfmodel.cost.kept_off import off_room
 from perfmodel.graph.flops import CONVENTIONS
 from perfmodel.planner.microbatch import faster_microbatch
+from perfmodel.reporting.remedies import remedy
 from perfmodel.reporting.report import Report, Section, flat
 from perfmodel.reporting.text import count, long_time, quantity, rate, share
 from perfmodel.reporting.variation import variation_record, variation_sections
@@ -104,19 +105,6 @@ def warnings(prediction: Prediction) -> Iterator[str]:
         yield f"{len(assumed)} of {len(p.sourced)} groups of the hardware file are assumed: {', '.join(assumed)}"
 
 
-REMEDIES = {
-    "weights": "raise tp or pp, or take zero 3", "gradients": "take zero 2, or raise tp or pp",
-    "optimizer": "take zero 1 over more replicas, or raise tp or pp",
-    "activations": "recompute more, take a smaller microbatch, or raise tp with sequence_parallel, or cp",
-    "recomputed": "take a smaller microbatch, or raise tp or cp", "backward": "take a smaller microbatch, or raise tp or cp",
-    "output": "take a smaller microbatch, raise tp, or fuse the loss (fewer allocation.logit_copies)",
-    "staging": "offload a smaller fraction, or take a smaller microbatch",
-    "gathered": "raise tp, or leave zero below 3", "unreduced": "raise tp or pp", "buckets": "let gradients be views of their buckets",
-    "update": "shard the optimiser over more replicas (zero 1)", "workspace": "nothing makes it smaller",
-}  # fmt: skip
-"""What makes each class smaller."""
-
-
 def _used(p: Prediction) -> set[str]:
     return {tier for tier, sizes in p.kept_off.items() if sizes}
 
@@ -153,7 +141,7 @@ def _memory_warnings(p: Prediction) -> Iterator[str]:
         return
     sizes = list(_stages(p))[int(np.argmax(np.broadcast_to(p.footprint.total, int(p.layout.pp))))]
     largest = max(CLASSES, key=lambda name: sizes[name])
-    attack = f"most is {largest}, {quantity(sizes[largest], 'B')}: {REMEDIES[largest]}"
+    attack = f"most is {largest}, {quantity(sizes[largest], 'B')}: {remedy(largest, p.workload, p.strategy)}"
     if fits:
         yield f"tight: up to {quantity(most, 'B')} with what the allocator keeps, context and collectives; {attack}"
     else:

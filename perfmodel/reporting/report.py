@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from math import isfinite
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
@@ -45,13 +46,26 @@ class Report:
         """The text of one format, ending in a newline."""
         match form:
             case "json":
-                return json.dumps(self.record, indent=2, ensure_ascii=False) + "\n"
+                return json.dumps(_finite(self.record), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
             case "csv":
-                return _csv(self.rows)
+                return _csv(_finite(self.rows))
             case "markdown":
                 return _markdown(self)
             case "table":
                 return _table(self, width)
+
+
+def _finite(value: Any) -> Any:
+    """What has no bound is null, as a link that nobody crosses: JSON knows no infinity, and its readers refuse one."""
+    match value:
+        case dict():
+            return {key: _finite(each) for key, each in value.items()}
+        case list() | tuple():
+            return [_finite(each) for each in value]
+        case float():
+            return value if isfinite(value) else None
+        case _:
+            return value
 
 
 def flat(record: dict[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -97,7 +111,8 @@ def _table(report: Report, width: int) -> str:
     from rich.text import Text
 
     console = Console(file=io.StringIO(), width=width, highlight=False, emoji=False, color_system=None)
-    for section in report.sections:
+    for stated in report.sections:
+        section = stated if _fits(stated, width) else _turned(stated)
         console.print(section.title, style="bold", markup=False)
         if section.lead:
             console.print(section.lead, markup=False)
@@ -116,3 +131,20 @@ def _table(report: Report, width: int) -> str:
         console.print(note, markup=False)
     text: str = console.file.getvalue()  # type: ignore[attr-defined]
     return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
+
+
+GAP = 3
+"""Between two columns."""
+
+
+def _fits(section: Section, width: int) -> bool:
+    columns = zip(section.header, *section.rows, strict=True)
+    return sum(max(map(len, column)) + GAP for column in columns) - GAP + 2 <= width
+
+
+def _turned(section: Section) -> Section:
+    """A few rows of many figures, stood on end: broken words and numbers cannot be read."""
+    if len(section.right) < len(section.header) or len(section.rows) >= len(section.header):
+        return section
+    header, *rows = zip(section.header, *section.rows, strict=True)
+    return replace(section, header=header, rows=tuple(rows), right=frozenset(range(1, len(header))))

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from math import isinf
+
 from perfmodel.units import Number
 
 DAY = 86400.0
+LONG, ENDLESS = 1e4, 1e12
+"""From where on a number without prefixes has separators in place of decimals, and where even these do not help."""
 _DECIMAL = (
     (1e18, "E"),
     (1e15, "P"),
@@ -24,10 +28,14 @@ def quantity(value: Number, unit: str) -> str:
 
     >>> quantity(16.058, "s"), quantity(2.5e-6, "s"), quantity(312e12, "FLOP/s"), quantity(0.0, "s")
     ('16.06 s', '2.5 us', '312 TFLOP/s', '0 s')
+    >>> quantity(float("inf"), "B/s"), quantity(7.3535e25, "s"), quantity(8858233.0, "s")
+    ('unbounded', '7.354e+25 s', '8,858,233 s')
     >>> quantity(85899345920, "B")
     '80 GiB'
     """
     value = float(value)
+    if isinf(value):
+        return "unbounded"
     if unit == "B":
         return _binary(value)
     for size, prefix in _DECIMAL:
@@ -35,7 +43,7 @@ def quantity(value: Number, unit: str) -> str:
             if unit in {"s", "USD"} and size > 1:
                 break
             return f"{value / size:.4g} {prefix}{unit}"
-    return f"{value:,.4g} {unit}" if abs(value) < 1e4 else f"{value:,.0f} {unit}"
+    return f"{value:,.0f} {unit}" if LONG <= abs(value) < ENDLESS else f"{value:,.4g} {unit}"
 
 
 def share(value: float) -> str:

@@ -207,6 +207,8 @@ class Workload(SpecFile):
             yield Fault("training.tokens", message, training.tokens)
         elif training.tokens is not None and training.sequence is None:
             yield Fault("training.tokens", "this model has no tokens; give samples", training.tokens)
+        if isinstance(self.model, Convnet | Recommender) and training.sequence is not None:
+            yield Fault("training.sequence", "this model has no sequences; leave it out", training.sequence)
         if training.packed is not None and training.packed > (training.sequence or 0):
             message = (
                 f"are more tokens than the sequence of {training.sequence} has room for; leave it out, or give fewer"

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import signal
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from perfmodel.errors import InputError, Problem
+from perfmodel.processes import deaf_to_interrupts
 from perfmodel.validation.cases import Outcome, judge
 from perfmodel.validation.statistics import Summary, summarise
 
@@ -108,20 +108,16 @@ def _map(tasks: list[_Task], *, parallel: bool) -> Iterator[_Done]:
     if not parallel:
         yield from map(_work, tasks)
         return
-    pool = ProcessPoolExecutor(max_workers=os.cpu_count(), initializer=_ignore_interrupts)
+    pool = ProcessPoolExecutor(max_workers=os.cpu_count())
     try:
-        waiting: set[Future[_Done]] = {pool.submit(_work, task) for task in tasks}
+        with deaf_to_interrupts():
+            waiting: set[Future[_Done]] = {pool.submit(_work, task) for task in tasks}
         while waiting:
             ready, waiting = wait(waiting, return_when=FIRST_COMPLETED)
             for future in ready:
                 yield future.result()
     finally:
         pool.shutdown(cancel_futures=True)  # once: a second call, as of `with`, may take the cancelling back
-
-
-def _ignore_interrupts() -> None:
-    """Ctrl-C reaches every process of the terminal; only the first one has something to say."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _work(task: _Task) -> _Done:

@@ -130,6 +130,7 @@ CASES: list[tuple[list[str], list[str]]] = [
         ["list", "machines"],
         ["perfmodel: Invalid value for 'KIND': 'machines' is not one of 'hardware', 'workloads', 'strategies', 'variations'; see perfmodel list --help"],
     ),
+    (["predict", "resnet-50", "dgx-2", "--seq", "12"], ["--seq: training.sequence: this model has no sequences; leave it out"]),
     ([*GPT, "--output", "nowhere/report.json"], ["--output: nowhere/report.json: there is no folder nowhere"]),
 ]  # fmt: skip
 

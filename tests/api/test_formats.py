@@ -208,3 +208,40 @@ class TestOutput:
         done = subprocess.run(call, env=environment, capture_output=True, cwd=fixtures, check=False, timeout=60)  # noqa: S603 - ourselves
         assert (done.returncode, done.stderr) == (0, b"")
         assert done.stdout.decode("ascii").startswith("optimizer step: ")
+
+
+class TestFigures:
+    """Numbers without a bound, and tables wider than the terminal."""
+
+    def test_what_has_no_bound_is_null(self) -> None:
+        report = Report({"a": [1.0, float("inf")], "b": {"c": float("nan")}}, [{"a": float("inf")}], ())
+        assert json.loads(report.render("json")) == {"a": [1.0, None], "b": {"c": None}}
+        assert report.render("csv") == 'a\n""\n'
+
+    def test_a_link_that_nobody_crosses(self, capsys: pytest.CaptureFixture[str]) -> None:
+        words = [
+            "explain",
+            "mixtral-8x7b",
+            "dgx-h200",
+            "expert gradient",
+            "--devices",
+            "16",
+            "--ep",
+            "8",
+            "--batch",
+            "64",
+        ]
+        assert main([*words, "--format", "json"]) == 0
+        (term,) = json.loads(capsys.readouterr().out)
+        assert {i["name"]: i["value"] for i in term["inputs"]}["inner_bandwidth"] is None
+        assert main(words) == 0
+        assert re.search(r"inner_bandwidth +unbounded ", capsys.readouterr().out)
+
+    def test_figures_too_many_for_the_width_stand_on_end(self) -> None:
+        table = Section("Memory", ("stage", "total", "activations"), (("0", "1 GiB", "2 GiB"),), frozenset(range(3)))
+        wide, narrow = (Report(None, [], (table,)).render("table", width=width) for width in (40, 24))
+        assert [line.split() for line in wide.splitlines()[2:3]] == [["stage", "total", "activations"]]
+        assert [" ".join(line.split()) for line in narrow.splitlines() if "G" in line] == [
+            "total 1 GiB",
+            "activations 2 GiB",
+        ]

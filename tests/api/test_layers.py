@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2] / "perfmodel"
 LAYERS = [
     "__main__", "cli", "api", "reporting", "calibration", "traces", "measuring", "validation", "comparison", "planner", "job", "variation",
     "prediction", "chain", "schedule", "sync", "cost", "parallel", "graph",
-    "library", "specs", "formulas", "timeline", "yamlfile", "yamltext", "csvfile", "textfile", "units", "origin", "errors", "__init__",
+    "library", "specs", "formulas", "timeline", "yamlfile", "yamltext", "csvfile", "textfile", "processes", "units", "origin", "errors", "__init__",
 ]  # fmt: skip
 """From the top down; what stands in a line may import what stands after it."""
 HEAVY = {"distributed", "matplotlib", "pandas", "pyarrow", "rich", "scipy"}

@@ -12,7 +12,8 @@ from perfmodel import api
 from perfmodel.cost.capacity import CLASSES, Footprint, Moments
 from perfmodel.cost.demand import CONTEXT, room
 from perfmodel.planner.limits import capacity
-from perfmodel.reporting.prediction import REMEDIES, prediction_report, warnings
+from perfmodel.reporting.prediction import prediction_report, warnings
+from perfmodel.reporting.remedies import REMEDIES
 from perfmodel.validation.cases import MEMORY
 
 if TYPE_CHECKING:

@@ -6,6 +6,8 @@ import json
 import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +23,7 @@ from perfmodel.planner.plan import Plan, Workshop, plan
 from perfmodel.planner.resume import Store, require_store
 from perfmodel.planner.search import Question, search
 from perfmodel.planner.work import Chunk, chunks_of, joined
+from perfmodel.processes import deaf_to_interrupts
 from perfmodel.specs import Strategy
 
 if TYPE_CHECKING:
@@ -213,3 +216,21 @@ def test_interrupted_command_names_the_file(
     error = capsys.readouterr().err.strip()
     assert error.startswith("perfmodel: interrupted; 2 of ")
     assert error.endswith(f"chunks are done; go on with --resume {file}")
+
+
+def test_processes_started_within_never_hear_an_interruption() -> None:
+    shown = "import signal; print(signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, ()))"
+
+    def deaf() -> str:
+        return subprocess.run([sys.executable, "-c", shown], capture_output=True, text=True, check=True).stdout  # noqa: S603 - our own words
+
+    with deaf_to_interrupts():
+        inside = deaf()
+    assert (inside, deaf()) == ("True\n", "False\n")
+
+
+def test_a_file_that_is_no_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "plan.jsonl"
+    file.write_bytes(b"\xff\x00")
+    assert main(["plan", "gpt2-355m", "dgx-h100", "--devices", "8", "--resume", str(file)]) == 2
+    assert capsys.readouterr().err == f"--resume: {file}: is no UTF-8 text (byte 0)\n"
