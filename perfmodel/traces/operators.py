@@ -93,6 +93,7 @@ def traced_operators(traces: Sequence[Trace], device: Device | None = None) -> T
         for call in _calls(trace):
             whole += call.time
             try:
+                _on(device, trace)
                 signature, kind, measured = _judged(call, outputs, on_host=trace.on_host)
             except InexpressibleError as error:
                 reasons[str(error)] += call.time  # type: ignore[assignment]
@@ -116,6 +117,12 @@ class _Call:
     """Others ran at the same time."""
     around: bool = False
     """On a CPU: it called another of its kind, and its own time is what it spent around that."""
+
+
+def _on(device: Device | None, trace: Trace) -> None:
+    """Raise InexpressibleError where the operators ran on a host and the device is none: their time is that of dispatching."""
+    if trace.on_host and device is not None and device.kind != "cpu":
+        raise InexpressibleError(f"operators of the CPU, which tell nothing of {device.name}")
 
 
 def _judged(call: _Call, outputs: Known, *, on_host: bool) -> tuple[Signature, Class, Measured]:

@@ -7,6 +7,7 @@ which mean something else; `MISREAD` lists them, and with them read as the refer
 from __future__ import annotations
 
 import csv
+import importlib
 import re
 from collections import defaultdict
 from functools import cache
@@ -163,3 +164,17 @@ def test_operators_beside_the_model(pattern: str, hardware: str, kind: str, most
     found = traced_operators(read_traces([path]), find("hardware", hardware).device)
     errors = [abs(one.error) for one in found.operators if one.kind == kind and one.error is not None]
     assert np.median(errors) < most
+
+
+@pytest.mark.parametrize("kind", ["GEMM", "convolution"])
+def test_operators_of_all_devices_with_constants_of_their_own(kind: str) -> None:
+    """Those that take long enough for their launch not to rule."""
+    tool = importlib.import_module("tools.trace_errors")
+    found = [
+        one
+        for key, members in tool.by_constants(SHARED).items()
+        if key[0] == kind and tool.fitted(*key)
+        for one in members
+    ]
+    assert len(tool.long(found)) > 40
+    assert np.median([abs(one.error) for one in tool.long(found)]) < 0.15

@@ -11,6 +11,7 @@ from events import CONV, FIXTURES, GEMM, NCCL, RELU, kernel, op, read
 
 from perfmodel.cost.compute import Processor
 from perfmodel.graph.kernels import Convolution, FlashAttention, Gemm, Stream
+from perfmodel.library import find
 from perfmodel.timeline import duration
 from perfmodel.traces.operators import traced_operators
 from perfmodel.traces.reading import read_traces
@@ -269,3 +270,11 @@ def test_on_a_cpu_what_wraps_an_operator_is_not_judged_as_one(tmp_path: Path) ->
     assert one.signature.op == "aten::addmm"
     assert one.time == pytest.approx(80e-6)
     assert found.reasons == {"aten::linear around the operator that does its work": pytest.approx(20e-6)}
+
+
+def test_operators_of_a_host_tell_nothing_of_a_gpu() -> None:
+    traces = read_traces([FIXTURES / "live-mlp.json.gz"])
+    found = traced_operators(traces, find("hardware", "dgx-h100").device)
+    assert not found.operators
+    assert [reason for reason in found.reasons if "operators of the CPU" in reason]
+    assert traced_operators(traces, find("hardware", "xeon-8280-25gbe").device).operators
