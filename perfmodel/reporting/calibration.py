@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from perfmodel.calibration.fit import RIVALS
 from perfmodel.reporting.report import Report, Section
-from perfmodel.reporting.text import quantity
+from perfmodel.reporting.text import percent, quantity
 
 if TYPE_CHECKING:
     from perfmodel.calibration.fit import Errors, Fit
@@ -23,7 +23,7 @@ def calibration_report(calibration: Calibration) -> Report:
     rows = [fit_row(fit) for fit in calibration.fits]
     header = ("operation", "precision", "fitted", "held out", "median", "p90", *RIVALS)
     errors = tuple(
-        (r["op"], r["precision"], f"{r['points']:,}", f"{r['held_out']:,}", *(_percent(r[k]) for k in ("median", "p90", *RIVALS)))
+        (r["op"], r["precision"], f"{r['points']:,}", f"{r['held_out']:,}", *(percent(r[k]) for k in ("median", "p90", *RIVALS)))
         for r in rows
     )  # fmt: skip
     constants = tuple(
@@ -55,7 +55,3 @@ def fit_row(fit: Fit) -> dict[str, Any]:
 
 def _number(errors: Errors | None, name: str) -> float | None:
     return None if errors is None else getattr(errors, name)
-
-
-def _percent(value: float | None) -> str:
-    return "" if value is None else f"{100 * value:.1f}"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from perfmodel.calibration.document import TIMES
 from perfmodel.reporting.report import Report, Section
-from perfmodel.reporting.text import quantity
+from perfmodel.reporting.text import percent, quantity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,8 +28,8 @@ def fabric_report(calibration: FabricCalibration) -> Report:
             r["collective"],
             f"{r['points']:,}",
             f"{r['held_out']:,}",
-            _percent(r["median"]),
-            _percent(r["p90"]),
+            percent(r["median"]),
+            percent(r["p90"]),
         )
         for r in rows
     )
@@ -68,7 +68,3 @@ def tier_rows(fit: TierFit) -> Iterator[dict[str, Any]]:
 def _shown(name: str, value: float) -> str:
     unit = TIMES.get(name, ("", 0.0))[0]
     return quantity(value, "B" if unit == "kB" else "s") if unit else f"{value:g}"
-
-
-def _percent(value: float | None) -> str:
-    return "" if value is None else f"{100 * value:.1f}"

@@ -55,6 +55,15 @@ def share(value: float) -> str:
     return f"{100 * value:.1f} %"
 
 
+def percent(value: float | None) -> str:
+    """A fraction in percent, for a column whose header has the unit.
+
+    >>> percent(0.4567), percent(None)
+    ('45.7', '')
+    """
+    return "" if value is None else f"{100 * value:.1f}"
+
+
 def count(value: float) -> str:
     """A whole number with separators.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perfmodel.reporting.report import Report, Section
-from perfmodel.reporting.text import count, quantity, share
+from perfmodel.reporting.text import count, percent, quantity, share
 from perfmodel.traces.classes import CLASSES
 
 if TYPE_CHECKING:
@@ -71,14 +71,14 @@ def class_errors(kind: str, given: Sequence[TracedOperator]) -> dict[str, Any]:
 def operators_sections(found: TracedOperators, hardware: Hardware) -> tuple[Section, ...]:
     """Errors by class, the operators that take most, and what is not judged."""
     errors = tuple(
-        (r["class"], count(r["operators"]), count(r["calls"]), _percent(r["median"]), _percent(r["p90"]), _percent(r["bias"]),
-         count(r["long_operators"]), _percent(r["long_median"]), _percent(r["predicted_of_measured"]))
+        (r["class"], count(r["operators"]), count(r["calls"]), percent(r["median"]), percent(r["p90"]), percent(r["bias"]),
+         count(r["long_operators"]), percent(r["long_median"]), percent(r["predicted_of_measured"]))
         for r in (class_errors(kind, given) for kind, given in by_class(found))
     )  # fmt: skip
     header = ("class", "operators", "calls", "median", "p90", "bias", "from 20 us", "median", "predicted of measured")
     shown = tuple(
         (one.signature.op.removeprefix("aten::"), one.measured.precision, str(one.signature.dims)[:60], count(one.calls), quantity(one.time, "s"),
-         "" if one.predicted is None else quantity(one.predicted, "s"), _percent(one.error))
+         "" if one.predicted is None else quantity(one.predicted, "s"), percent(one.error))
         for one in found.operators[:MOST]
     )  # fmt: skip
     left = tuple((quantity(time, "s"), reason) for reason, time in found.reasons.most_common(MOST))
@@ -104,7 +104,7 @@ def comparison_report(predicted: Predicted, job: TracedJob, rows: Sequence[Compa
 def comparison_sections(predicted: Predicted, rows: Sequence[Compared]) -> tuple[Section, ...]:
     """The table of a comparison."""
     cells = tuple(
-        (one.kind, *(quantity(v, "s") for v in (*one.predicted, *one.measured, one.difference)), _percent(one.error))
+        (one.kind, *(quantity(v, "s") for v in (*one.predicted, *one.measured, one.difference)), percent(one.error))
         for one in rows
     )
     header = ("kind", "predicted", "exposed", "measured", "exposed", "difference", "error %")
@@ -120,7 +120,3 @@ def _row(one: Compared) -> dict[str, Any]:
         "kind": one.kind, "predicted": one.predicted[0], "predicted_exposed": one.predicted[1], "measured": one.measured[0],
         "measured_exposed": one.measured[1], "difference": one.difference, "error": one.error,
     }  # fmt: skip
-
-
-def _percent(value: float | None) -> str:
-    return "" if value is None else f"{100 * value:.1f}"
