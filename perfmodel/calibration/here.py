@@ -13,8 +13,7 @@ import numpy as np
 from perfmodel.calibration.document import HardwareFile, Written
 from perfmodel.calibration.here_yaml import first_text, launch_of
 from perfmodel.calibration.ops import Calibration, fitted
-from perfmodel.calibration.timings import Timing, Timings
-from perfmodel.calibration.traces import third
+from perfmodel.calibration.timings import Timing, Timings, third
 from perfmodel.calibration.writing import calibrated_text
 from perfmodel.errors import InputError, Place, Problem
 from perfmodel.graph.kernels import Gemm, Stream

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from dataclasses import replace
 from pathlib import PurePath
@@ -13,7 +12,7 @@ import numpy as np
 from perfmodel.calibration.fit import EACH, LEAST, times
 from perfmodel.calibration.forms import FORMS, with_constants
 from perfmodel.calibration.ops import Calibration, fitted
-from perfmodel.calibration.timings import Timing, Timings, times_of
+from perfmodel.calibration.timings import Timing, Timings, third, times_of
 from perfmodel.errors import InputError, Place, Problem
 from perfmodel.traces.operators import traced_operators
 
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from perfmodel.specs.hardware import Device
     from perfmodel.traces.operators import TracedOperator
     from perfmodel.traces.trace import Trace
-    from perfmodel.validation.ops import Measured
 
 
 def calibrate_traces(
@@ -93,11 +91,6 @@ def _no_gain(made: Calibration, rows: Sequence[Timing], device: Device) -> Itera
 
 def _timing(one: TracedOperator, source: str, files: str) -> Timing:
     return Timing(one.measured, one.time, 0.0, source, files, third(one.measured))
-
-
-def third(measured: Measured) -> bool:
-    """Whether a shape is held out: every third, whatever the order they come in."""
-    return hashlib.sha256(repr(measured.kernels).encode()).digest()[0] % 3 == 0
 
 
 def determined(calibration: Calibration) -> Iterator[tuple[str, str, str]]:
