@@ -85,7 +85,7 @@ def main() -> int:
             if job.workload.training.precision == precision and of_products(job)
         ]
         found += rows
-        weights += [len(rows) ** -0.5] * len(rows)
+        weights += [max(len(rows), 1) ** -0.5] * len(rows)
     stated = found[0][0].hardware.device.efficiency.products(precision).matmul.sustained
     balance = np.array(weights) / np.mean(weights)
 

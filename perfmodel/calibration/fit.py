@@ -13,7 +13,7 @@ from perfmodel.cost.compute import Processor
 from perfmodel.timeline import duration
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from perfmodel.calibration.timings import Array, Timing
     from perfmodel.specs.common import Precision
@@ -118,7 +118,7 @@ def _changed(device: Device, form: Form, precision: Precision, found: Sequence[f
 
 
 def _search(timings: Sequence[Timing], device: Device, form: Form, precision: Precision) -> tuple[float, ...]:
-    """The constants of the form, those of the engine, and the time of a launch."""
+    """The constants of the form, those of the engine, and the time of a launch: the best of all searches."""
     from scipy.optimize import least_squares
 
     measured = times_of(timings)
@@ -128,8 +128,21 @@ def _search(timings: Sequence[Timing], device: Device, form: Form, precision: Pr
         return np.asarray(np.log(times(timings, _changed(device, form, precision, x[:-1], x[-1])) / measured))
 
     start, low, high = (np.array([getattr(c, name) for c in searched]) for name in ("start", "low", "high"))
-    solved = least_squares(residuals, start, bounds=(low, high), loss="soft_l1", f_scale=SOFT, x_scale=start)
-    return tuple(round(float(value), c.digits) for c, value in zip(searched, solved.x, strict=True))
+    tried = [
+        least_squares(residuals, begin, bounds=(low, high), loss="soft_l1", f_scale=SOFT, x_scale=start)
+        for begin in (start, *_again(start, searched))
+    ]
+    best = min(tried, key=lambda solved: float(solved.cost))
+    return tuple(round(float(value), c.digits) for c, value in zip(searched, best.x, strict=True))
+
+
+def _again(start: Array, searched: Sequence[Constant]) -> Iterator[Array]:
+    """Starts of which one constant differs."""
+    for place, constant in enumerate(searched):
+        if constant.again is not None:
+            other = start.copy()
+            other[place] = constant.again
+            yield other
 
 
 def _errors(predicted: Array, timings: Sequence[Timing]) -> Errors | None:

@@ -28,6 +28,8 @@ class Constant:
     low: float
     high: float
     digits: int
+    again: float | None = None
+    """Where a second search starts: tiles that are full or not make the loss uneven, and one search may end in a hollow of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +47,9 @@ class Form:
     """The least time of these kernels is that of the device; else it belongs to the engine that was timed."""
 
 
-FRACTION = Constant("fraction", 0.7, 0.02, 1.0, 3)
+FRACTION = Constant("fraction", 0.7, 0.02, 1.0, 3, again=0.5)
 OVERLAP = Constant("overlap", 3.0, 1.0, 20.0, 2)
-MEMORY = Constant("memory_fraction", 0.8, 0.1, 1.0, 3)
+MEMORY = Constant("memory_fraction", 0.8, 0.1, 1.0, 3, again=0.6)
 LAUNCH = Constant("time", 5e-6, 1e-7, 2e-4, 7)
 
 TIER_CONSTANTS = {
@@ -64,7 +66,7 @@ TIER_CONSTANTS = {
 
 PRODUCT = (
     FRACTION, Constant("tile_balance", 20.0, 0.0, 300.0, 1), Constant("depth_half", 60.0, 0.0, 3000.0, 0),
-    Constant("depth_time", 4e-9, 0.0, 5e-9, 12), OVERLAP, MEMORY,
+    Constant("depth_time", 4e-9, 0.0, 5e-9, 12, again=7e-10), OVERLAP, MEMORY,
 )  # fmt: skip
 
 FORMS = {
