@@ -14,6 +14,9 @@ _LIGHTNING = "src/megatron/bridge/perf_recipes/nemotronh/gb200/nemotronh.py of M
 _FLAGPERF = "training/nvidia/llama3_8B-megatron/README.md of FlagPerf"
 _CONFIGS = "configs/train of KempnerForge, by the name of the run"
 _KWAI = "examples/atc24 of Megatron-Kwai, by the name of the run"
+_BLOOM = (
+    "train/tr11-176B-ml/tr11-176B-ml.slurm of bigscience at 003b250, --pp-partition-method 'type:transformer|embedding'"
+)
 _LORA = "of benchmarks/llama2_70b_lora, which includes config_common_fp4.sh"
 
 CORRECTIONS: dict[str, tuple[dict[str, str], str]] = {
@@ -39,6 +42,16 @@ CORRECTIONS: dict[str, tuple[dict[str, str], str]] = {
     "megatron-kwai-030": ({"recompute": "full"}, f"3_run_7b_4gpus_origin_megatron.sh in {_KWAI}"),
     "megatron-kwai-032": ({"notes": "activation offload ratio alpha=0.1"}, f"2_run_7b_4gpus_ours.sh in {_KWAI}"),
     "megatron-kwai-033": ({"recompute": "full"}, f"3_run_7b_4gpus_origin_megatron.sh in {_KWAI}"),
+    "papers-misc-007": (
+        {
+            "notes": '"156 TFLOPs in our fastest configuration with A100"; ALiBi; first and last stage hold one layer fewer'
+        },
+        _BLOOM,
+    ),
+    "papers-misc-010": (
+        {"global_batch": "1536"},
+        "4 x 32 x 12 in configs/20B.yml of GPT-NeoX; the paper rounds 3.15 million tokens",
+    ),
     "torchtitan-008": (
         {"microbatch": "4"},
         "as many microbatches as stages, of 32 sequences: torchtitan/parallelisms/pipelining_utils.py at 9dec370",

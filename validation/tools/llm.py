@@ -40,7 +40,7 @@ HEADER = frozenset(
 
 FRAMEWORKS: tuple[tuple[str, str], ...] = (
     (r"ZeRO-3|HF Transformers \+ DeepSpeed", "deepspeed-zero-3"),
-    (r"Megatron-DeepSpeed", "megatron-deepspeed"),
+    (r"Megatron-DeepSpeed|GPT-NeoX", "megatron-deepspeed"),
     (r"Megatron-LM \((commit 6985e58|Jan 2021|2021)|Megatron-LM PTD-P", "megatron-2021"),
     (r"Megatron-LM \((selective|sail-sg)", "megatron-2022"),
     (r"NeMo Megatron 22", "nemo-2022"),
@@ -55,7 +55,7 @@ FRAMEWORKS: tuple[tuple[str, str], ...] = (
     (r"MaxText|Pax", "maxtext-fsdp"),
     (r"nanotron", "nanotron"),
     (r"PaddlePaddle", "paddlepaddle-hybrid"),
-    (r"flash-attention training|GPT-NeoX|DeepSpeed", "data-parallel"),
+    (r"flash-attention training|DeepSpeed", "data-parallel"),
 )
 """Which preset a framework's name means; the first that is found in it."""
 
