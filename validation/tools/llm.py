@@ -121,9 +121,10 @@ MODULES = {
 }  # fmt: skip
 """Names of Megatron-Core's recompute_modules, and ours."""
 
-ALTERNATE = {"selective (per-op SAC)": "norms+output+gate+activations"}
+ALTERNATE = {"selective (per-op SAC)": "norms+output+gate+activations+heads"}
 """torchtitan's policy by operators: of a layer's seven products (wq wk wv wo w1 w3 w2) every other is executed again, and all that
-is no product, attention or collective; keys are left out, since they are made together with queries and values here."""
+is no product, attention or collective, as copies of shared heads; keys are left out, since they are made together with queries and
+values here."""
 
 JAX = {"core": r"context", "output": r"out_proj|saves dot|save_dot", "mlp": r"mlpwi\b|saves dot|dot_only"}
 """Parts of a layer that a JAX program executes again unless its policy keeps the product of this name."""
