@@ -152,6 +152,9 @@ class Strategy(Spec):
     weight_unit: Annotated[Literal["layer", "product"], KeepOrigin] = "layer"
     """What is gathered at once where parameters are spread: a layer, or the weights of one product, as in DeepSpeed, which gathers
     module by module."""
+    part_copy: Annotated[Seconds, KeepOrigin] | None = None
+    """Of the host, to copy the part of one rank, where what is gathered and scattered are tensors in a list, one for each rank, and each
+    parameter travels alone: PyTorch copies them one by one out of the flat buffer that travels, or into it. None takes flat tensors."""
     microbatch: Degree = 1
     """Samples that a replica works on at a time."""
     recompute: Recompute = "none"

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 Value = str | int | bool
 
 KWAI = "https://github.com/kwai/Megatron-Kwai/tree/6c1ff864f67f/examples/atc24"
+DEEPSPEED = "https://github.com/deepspeedai/DeepSpeed/blob/12a53b43833b/deepspeed/runtime/zero/partition_parameters.py"
 FLAGPERF = "https://github.com/FlagOpen/FlagPerf/tree/1b5a0303/training"
 
 
@@ -56,6 +57,15 @@ HABITS: tuple[Habit, ...] = (
         "flagperf", r"^llama1_7b; PaddlePaddle; A100-SXM4-40GB",
         {"strategy.elementwise": "composed"},
         f"use_fused_rms_norm=False in the read-me's table; {FLAGPERF}/nvidia/llama1_7B-paddle",
+    ),
+    *(
+        Habit(
+            study, r"ZeRO-3|HF Transformers \+ DeepSpeed",
+            {"strategy.part_copy": "10 us"},
+            f"DeepSpeed before 0.5.5 (November 2021): lists of parts, parameter by parameter; _allgather_param, _reduce_scatter_gradient, {DEEPSPEED}; "
+            "the time of one is that of AdaptDL's loop over weights (strategies/adaptdl.yaml)",
+        )
+        for study in ("bigscience", "megatron-sc21")
     ),
 )  # fmt: skip
 """All that fit hold."""
