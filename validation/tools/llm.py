@@ -295,7 +295,7 @@ def _cases(line: Line, stem: str, common: set[str]) -> Iterator[Case]:
     hardware = _machine(line)
     overrides |= fabric_overrides(hardware, line.text("interconnect"), devices)
     overrides |= _strategy_overrides(line)
-    overrides |= habits(line.study, line.text("model"), line.framework, line.text("hardware"))
+    overrides |= habits(line.study, line.text("model"), line.framework, line.text("hardware"), line.text("date"))
     if line.text("kind") == "lora":
         overrides |= adapters(line.text("source"))
     overrides |= packed(line.text("source"), line.text("notes"))
