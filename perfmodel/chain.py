@@ -52,6 +52,7 @@ def work_of(workload: Workload, strategy: Strategy, layout: Layout) -> Work:
         elementwise=strategy.elementwise,
         channels_last=strategy.layout == "channels-last",
         persistent=strategy.batch_norm == "persistent",
+        heads_copied=strategy.shared_heads == "copied",
     )
     return Work(graph, divide(graph, layout, strategy), state_of(workload, strategy))
 

@@ -150,7 +150,7 @@ class Passes:
         for kernel in kernels:
             beside = [m for m in messages if m.under == kernel.name]
             parts.extend(self._along(kernel, beside, prefix, kind))
-        parts.extend(self.message(m, prefix) for m in messages if not m.under)
+        parts.extend(self._alone(m, prefix) for m in messages if not m.under)
         return Serial(name, tuple(parts))
 
     def _along(self, kernel: Kernel, messages: list[Message], prefix: str, kind: str) -> list[Part]:
@@ -166,6 +166,10 @@ class Passes:
     def _together(self, name: str, time: Part, messages: list[Message], prefix: str) -> Part:
         beside = tuple(self.message(m, prefix) for m in messages)
         return Overlap(name, (time, *beside), self.processor.slowdown) if beside else time
+
+    def _alone(self, message: Message, prefix: str) -> Part:
+        sent = self.message(message, prefix)
+        return sent if message.rounds is None else Repeat(message.name, sent, message.rounds)
 
     def message(self, message: Message, prefix: str = "") -> Part:
         """One message; its kind is the first word of its name."""

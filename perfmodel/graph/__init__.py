@@ -22,7 +22,7 @@ __all__ = ["Block", "Graph", "expand"]
 
 def expand(
     workload: Workload, *, microbatch: Count, fused: bool, elementwise: Grain = "merged",
-    channels_last: bool = False, persistent: bool = True,
+    channels_last: bool = False, persistent: bool = True, heads_copied: bool = False,
 ) -> Graph:  # fmt: skip
     """The graph of one microbatch.
 
@@ -33,6 +33,7 @@ def expand(
         elementwise: how much one kernel does.
         channels_last: the maps of convolutional networks lie as tensor cores want them.
         persistent: batch norm keeps half-precision maps on the chip that lie so.
+        heads_copied: heads of keys and values are copied to the heads of queries that share them.
 
     >>> from perfmodel.library import find
     >>> expand(find("workloads", "gpt2-124m"), microbatch=1, fused=True).parameters
@@ -41,7 +42,10 @@ def expand(
     model = workload.model
     element = STORED_BYTES[workload.training.precision]
     if isinstance(model, Transformer):
-        return transformer(model, workload.training, microbatch=microbatch, fused=fused, elementwise=elementwise)
+        return transformer(
+            model, workload.training, microbatch=microbatch, fused=fused, elementwise=elementwise,
+            heads_copied=heads_copied,
+        )  # fmt: skip
     if isinstance(model, Convnet):
         return convnet(
             model, microbatch=microbatch, element=element, merged=elementwise in {"merged", "chains"},

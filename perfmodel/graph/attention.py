@@ -52,6 +52,8 @@ class Attention:
     """Keys that a query sees at most (sliding window)."""
     sample: Count | None = None
     """Keys of the sample that a query belongs to, where a sequence is packed of several; None: all."""
+    shared_by: Count = 1
+    """Heads of queries to which each head of keys and values was copied before; 1 where the kernel reads them as they are."""
     blocks: Count = 1
     """Equal parts of the keys that a fused kernel takes one after another, each result merged with those before."""
 
@@ -85,6 +87,11 @@ class Attention:
     def inputs(self) -> Bytes:
         """Queries, keys and values, as they are kept."""
         return self._query * self.element + self._key_value * self.element / self.saved_over
+
+    @property
+    def copies(self) -> Bytes:
+        """What its inputs take more than the heads that were copied."""
+        return self._key_value * self.element / self.saved_over * (1 - 1 / self.shared_by)
 
     @property
     def saved(self) -> Bytes:

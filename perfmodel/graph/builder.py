@@ -35,6 +35,8 @@ class Builder:
     elementwise: Grain
     sample: int | None = None
     """Tokens of one sample, where a sequence is packed of several."""
+    heads_copied: bool = False
+    """Heads of keys and values are copied to the heads of queries that share them."""
 
     @property
     def merged(self) -> bool:
@@ -127,14 +129,16 @@ class Builder:
         m = self.model
         prefix = "cross-attention" if keys else "attention"
         values = m.latent.value if m.latent else m.head
+        shared = m.heads / m.kv if self.heads_copied else 1
         core = Attention(
-            f"{prefix} core", self.batch, self.sequence, keys or self.sequence, m.heads, m.kv, m.head,
+            f"{prefix} core", self.batch, self.sequence, keys or self.sequence, m.heads, m.kv * shared, m.head,
             self.element, causal, self.fused, m.dropout, self.merged,
-            value_dim=values if values != m.head else None, window=window, sample=self.sample,
+            value_dim=values if values != m.head else None, window=window, sample=self.sample, shared_by=shared,
         )  # fmt: skip
         return (
             self.norm(f"{prefix} norm", casts=not (keys or m.latent)),
             *(latent_projections(self, m.latent) if m.latent else self.projections(prefix, keys)),
+            *self.copies(shared, keys),
             core,
             self.linear(f"{prefix} output", m.heads * values, m.hidden, "row", input_kept=self.fused),
             *self.residual(f"{prefix} residual"),
@@ -170,6 +174,16 @@ class Builder:
                 ),
             )
         return (*products, *norms, *rotary)
+
+    def copies(self, shared: float, keys: int | None) -> Ops:
+        """Keys and values of each head for all queries that share it; backward their gradients are summed."""
+        if shared == 1:
+            return ()
+        elements = 2 * self.batch * (keys or self.sequence) * self.model.heads * self.model.head
+        one = 1 / shared
+        return (
+            Elementwise("heads copied", elements, self.element, reads=one, backward_traffic=1 + one, split="tensor"),
+        )
 
     def mlp(self) -> Ops:
         """Norm, up, activation, down, residual."""

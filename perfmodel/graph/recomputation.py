@@ -3,7 +3,7 @@
 Megatron-Core calls norms, activations and latent layernorm, moe_act and mla_up_proj (transformer_config.py,
 recompute_modules). JAX programs name what they keep: MaxText's save_qkv_proj executes norms, core, output, mlp and activations
 again, save_dot_except_mlp all of these but output (MaxText/layers/models.py). torchtitan's policy by operators keeps every
-other product of a layer: norms, output, gate and activations run again (torchtitan/distributed/activation_checkpoint.py).
+other product of a layer: norms, output, gate, activations and heads run again (torchtitan/distributed/activation_checkpoint.py).
 """
 
 from __future__ import annotations
@@ -92,9 +92,19 @@ def _gate(op: Op) -> tuple[Kernels, Bytes]:
     return (), 0.0
 
 
+def _heads(op: Op) -> tuple[Kernels, Bytes]:
+    """Copies of shared heads; the heads are kept."""
+    match op:
+        case Elementwise(name="heads copied"):
+            return op.forward(), 0.0
+        case Attention():
+            return (), op.copies
+    return (), 0.0
+
+
 MODULES: Mapping[str, Callable[[Op], tuple[Kernels, Bytes]]] = {
     "norms": _norms, "activations": _activations, "latent": _latent, "core": _core, "output": _output, "mlp": _mlp,
-    "gate": _gate,
+    "gate": _gate, "heads": _heads,
 }  # fmt: skip
 """By name: kernels of an operation's forward pass that run again, and bytes that are not kept then."""
 

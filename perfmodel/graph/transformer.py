@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from perfmodel.units import Count
 
 
-def transformer(model: Transformer, training: Training, *, microbatch: Count, fused: bool, elementwise: Grain) -> Graph:
+def transformer(
+    model: Transformer, training: Training, *, microbatch: Count, fused: bool, elementwise: Grain, heads_copied: bool = False
+) -> Graph:
     """Blocks of one microbatch of ``microbatch`` sequences.
 
     Args:
@@ -29,11 +31,12 @@ def transformer(model: Transformer, training: Training, *, microbatch: Count, fu
         fused: attention never writes its scores to memory.
         elementwise: merged has one kernel for dropout and sums, and one for scale, mask and softmax; primitive has several
             for each norm, activation and dropout.
+        heads_copied: heads of keys and values are copied to the heads of queries that share them.
     """
     sequence = sequence_of(model, training)
     stored, number = STORED_BYTES[training.precision], ELEMENT_BYTES[training.precision]
     operand = number if number < stored else None
-    build = Builder(model, microbatch, sequence, stored, operand, fused, elementwise, training.packed)
+    build = Builder(model, microbatch, sequence, stored, operand, fused, elementwise, training.packed, heads_copied)
     encoder_norm: Ops = (build.norm("embedding norm"),) if model.pretraining_head else ()
     prologue: tuple[Block, ...] = (Block("embedding", (*build.lookup(), *build.relative(), *encoder_norm)),)
     body = _layers(build)

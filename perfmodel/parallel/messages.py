@@ -34,4 +34,5 @@ class Message:
     imbalance: Count = 1.0
     """Of an all-to-all: bytes of the rank that sends or receives most, over the mean."""
     rounds: Count | None = None
-    """Repetitions of that kernel beside which it travels, once each; None travels once, beside all of them."""
+    """Repetitions of that kernel beside which it travels, once each, or of the message alone where nothing hides it; None travels
+    once, beside all of them."""

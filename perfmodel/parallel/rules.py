@@ -208,7 +208,7 @@ class Rules:
         """What the forms of context parallelism need; where they are not spread, nothing."""
         s, spread = self.strategy, np.asarray(self.strategy.cp) > 1
         inside = {"ulysses": s.cp, "ulysses-ring": np.minimum(s.ulysses_degree or 1, s.cp)}.get(s.context, 1)
-        if s.context in {"ring", "ulysses-ring"}:
+        if s.context in {"ring", "gathered-ring", "ulysses-ring"}:
             yield from self._ring_rules(spread, inside, 2 if model.causal else 1, sequence)
         if s.context in {"ulysses", "ulysses-ring"}:
             yield from self._ulysses_rules(spread, inside, model)

@@ -39,7 +39,7 @@ Algorithm = Literal[
 ]
 ORDER = ("tp", "cp", "ep", "dp", "pp")
 """Degrees of parallelism in the order in which ranks are numbered, innermost first."""
-Context = Annotated[Literal["all-gather", "ring", "ulysses", "ulysses-ring"], KeepOrigin]
+Context = Annotated[Literal["all-gather", "ring", "gathered-ring", "ulysses", "ulysses-ring"], KeepOrigin]
 Dispatcher = Annotated[Literal["all-to-all", "deduplicated", "all-gather"], KeepOrigin]
 Permutation = Annotated[Literal["fused", "indexed", "one-hot"], KeepOrigin]
 ExpertKernels = Annotated[Literal["grouped", "each"], KeepOrigin]
@@ -52,7 +52,7 @@ def _stage_layers(value: str) -> str:
 
 
 StageLayers = Annotated[Text, AfterValidator(_stage_layers)]
-MODULES = frozenset({"norms", "activations", "latent", "core", "output", "mlp", "gate"})
+MODULES = frozenset({"norms", "activations", "latent", "core", "output", "mlp", "gate", "heads"})
 """Parts of a layer that may be recomputed by name."""
 MapLayout = Annotated[Literal["channels-first", "channels-last"], KeepOrigin]
 BatchNorm = Annotated[Literal["persistent", "streaming"], KeepOrigin]
@@ -103,7 +103,13 @@ class Strategy(Spec):
     """Context parallel: each sequence cut into cp parts."""
     context: Context = "all-gather"
     """How attention sees the whole sequence: keys and values gathered; passed around a ring behind the attention of the block
-    before; tokens exchanged for heads (DeepSpeed Ulysses); or this among near ranks, and a ring of such groups."""
+    before; gathered behind the first block of such a ring, whose gradients alone go around (PyTorch); tokens exchanged for heads
+    (DeepSpeed Ulysses); or this among near ranks, and a ring of such groups."""
+    context_overlap: Annotated[Literal["none", "blocks"], KeepOrigin] = "blocks"
+    """Whether the messages of rings travel behind blocks of attention; programs of torch.compile wait for each where they start it."""
+    shared_heads: Annotated[Literal["read", "copied"], KeepOrigin] = "read"
+    """Heads of keys and values that several heads of queries share: read by each in the kernel of attention, or copied to each before it,
+    as code does that was written for kernels without groups (repeat_kv). Context parallelism then exchanges the copies."""
     ulysses_degree: Degree | None = None
     """Near ranks that exchange tokens for heads under `context: ulysses-ring`; the other cp / ulysses_degree form rings."""
     dp: Degree | None = None
@@ -146,14 +152,17 @@ class Strategy(Spec):
     weight_unit: Annotated[Literal["layer", "product"], KeepOrigin] = "layer"
     """What is gathered at once where parameters are spread: a layer, or the weights of one product, as in DeepSpeed, which gathers
     module by module."""
+    part_copy: Annotated[Seconds, KeepOrigin] | None = None
+    """Of the host, to copy the part of one rank, where what is gathered and scattered are tensors in a list, one for each rank, and each
+    parameter travels alone: PyTorch copies them one by one out of the flat buffer that travels, or into it. None takes flat tensors."""
     microbatch: Degree = 1
     """Samples that a replica works on at a time."""
     recompute: Recompute = "none"
     """Activations recomputed in the backward pass: none, selective (the attention core), full (each layer)."""
     recompute_modules: Text = ""
     """Further parts of each layer that are recomputed, joined by `+`: norms, activations, latent (the projections of latent
-    attention that go up), core (of attention), output (its projection), mlp (the products before the activation). Empty
-    recomputes none of them."""
+    attention that go up), core (of attention), output (its projection), mlp (the products before the activation), gate (the second of
+    two), heads (copies of shared heads). Empty recomputes none of them."""
     attention: Attention = "flash"
     """unfused materialises the scores in memory; flash never does, flash-2, flash-1 and cudnn by the
     kernels of this name, where the device has better."""

@@ -106,7 +106,12 @@ class _Weights:
 
     @property
     def _buckets(self) -> Count:
-        """That gradients are scattered in: a bucket leaves when it is full, but not before a piece is complete (derived)."""
+        """That gradients are scattered in: a bucket leaves when it is full, but not before a piece is complete (derived).
+
+        Of lists, each piece leaves alone.
+        """
+        if self.replicas.strategy.part_copy is not None:
+            return self._pieces
         bucket = float(self.replicas.strategy.allocates.bucket_size)
         filled = self._gradient / bucket if bucket else 0.0
         return np.clip(filled, self.replicas.units, self._pieces)
@@ -114,7 +119,7 @@ class _Weights:
     def _scatter(self, near: Scope, far: Scope, size: Bytes) -> Parts:
         if near == far:
             return ()
-        return (self._message("gradient reduce-scatter", "reduce-scatter", size, self._between(near, far)),)
+        return self._listed("gradient reduce-scatter", "reduce-scatter", size, self._between(near, far))
 
     def _gather(self, near: Scope, far: Scope, size: Bytes) -> Parts:
         """At once, or in two stages: all devices of a host fetch a part each from other hosts, then share them."""
@@ -122,13 +127,17 @@ class _Weights:
             return ()
         name, group = "weight all-gather", self._between(near, far)
         if self.replicas.strategy.weight_gather == "flat":
-            return (self._message(name, "all-gather", size, group),)
+            return self._listed(name, "all-gather", size, group)
         host = self.replicas.layout.host or self.replicas.layout.devices
         inside = group.inside(host)
         return (
             self._message(f"{name} between hosts", "all-gather", size / inside.size, group.outside(host)),
             self._message(f"{name} in hosts", "all-gather", size, inside),
         )
+
+    def _listed(self, name: str, collective: Collective, size: Bytes, group: Group) -> Parts:
+        """A collective, with the copies of its parts where they are a list."""
+        return (self._message(name, collective, size, group), *self.replicas.part_copies(size, group))
 
     def _between(self, near: Scope, far: Scope) -> Group:
         """In rows of a column without experts of their own one rank alone."""

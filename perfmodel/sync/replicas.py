@@ -135,6 +135,16 @@ class Replicas:
         several = np.asarray(self.layout.replicas.size) > 1
         return (self._moved("bucket copies", several * 4 * self.trained * self.state.gradient, "memory-bound"),)
 
+    def part_copies(self, size: Bytes, group: Group) -> tuple[Part, ...]:
+        """Parts of a collective copied between the flat buffer that travels and a list, one by one by the host, rank after rank."""
+        time = self.strategy.part_copy
+        if time is None:
+            return ()
+        several = np.asarray(group.size) > 1
+        moved = self._moved("copies of parts", several * 2 * size, "memory-bound")
+        launched = term("dispatch of parts", dispatch, kind="host", launches=several * group.size, time=time)
+        return (Overlap("copies of parts", (moved, launched)),)
+
     def weight_loop(self) -> tuple[Part, ...]:
         """What a script does tensor by tensor: on the device beside the host that launches it, then what the host waits for."""
         loop = self.strategy.weight_loop

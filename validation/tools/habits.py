@@ -15,12 +15,13 @@ if TYPE_CHECKING:
 Value = str | int | bool
 
 KWAI = "https://github.com/kwai/Megatron-Kwai/tree/6c1ff864f67f/examples/atc24"
+DEEPSPEED = "https://github.com/deepspeedai/DeepSpeed/blob/12a53b43833b/deepspeed/runtime/zero/partition_parameters.py"
 FLAGPERF = "https://github.com/FlagOpen/FlagPerf/tree/1b5a0303/training"
 
 
 @dataclass(frozen=True, slots=True)
 class Habit:
-    """Overrides of the rows of one study whose model, framework, machine and notes a pattern finds."""
+    """Overrides of the rows of one study whose model, framework, machine and date a pattern finds."""
 
     study: str
     run: str
@@ -57,11 +58,31 @@ HABITS: tuple[Habit, ...] = (
         {"strategy.elementwise": "composed"},
         f"use_fused_rms_norm=False in the read-me's table; {FLAGPERF}/nvidia/llama1_7B-paddle",
     ),
+    Habit(
+        "megatron-kwai", "",
+        {"strategy.context": "all-gather"},
+        f"DAttentionPreFunction gathers keys and values; {KWAI}/../../megatron/core/context_parallel/dattention.py",
+    ),
+    Habit(
+        "mlperf-training", r"LoRA.*; (?!MI)[^;]*; 202(4-11|5-)",
+        {"strategy.context": "ulysses"},
+        "CP_COMM_TYPE of conf/megatron_gpt_peft_tuning_config.yaml is a2a in round 5.1, absent in 4.0 and taken to be as in 5.1 in 4.1 and 5.0; "
+        "https://github.com/mlcommons/training_results_v5.1/tree/4da2d1cd71eb/Dell/benchmarks/llama2_70b_lora/implementations/nemo",
+    ),
+    *(
+        Habit(
+            study, r"ZeRO-3|HF Transformers \+ DeepSpeed",
+            {"strategy.part_copy": "10 us"},
+            f"DeepSpeed before 0.5.5 (November 2021): lists of parts, parameter by parameter; _allgather_param, _reduce_scatter_gradient, {DEEPSPEED}; "
+            "the time of one is that of AdaptDL's loop over weights (strategies/adaptdl.yaml)",
+        )
+        for study in ("bigscience", "megatron-sc21")
+    ),
 )  # fmt: skip
 """All that fit hold."""
 
 
-def habits(study: str, model: str, framework: str, device: str) -> dict[str, Value]:
+def habits(study: str, model: str, framework: str, device: str, date: str = "") -> dict[str, Value]:
     """What is known of a run beyond its row.
 
     Args:
@@ -69,13 +90,14 @@ def habits(study: str, model: str, framework: str, device: str) -> dict[str, Val
         model: as the table names it.
         framework: likewise.
         device: likewise.
+        date: of the runs, as the table prints it.
 
     >>> habits("megatron-kwai", "llama2-70b", "Megatron-Kwai", "H800-SXM5-80GB")
     {'strategy.attention': 'flash-2'}
     >>> habits("flagperf", "llama1_7b", "PaddlePaddle", "A100-SXM4-80GB")
     {}
     """
-    run = f"{model}; {framework}; {device}"
+    run = f"{model}; {framework}; {device}; {date}"
     found: dict[str, Value] = {}
     for habit in HABITS:
         if habit.study == study and re.search(habit.run, run):

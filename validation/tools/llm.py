@@ -121,9 +121,10 @@ MODULES = {
 }  # fmt: skip
 """Names of Megatron-Core's recompute_modules, and ours."""
 
-ALTERNATE = {"selective (per-op SAC)": "norms+output+gate+activations"}
+ALTERNATE = {"selective (per-op SAC)": "norms+output+gate+activations+heads"}
 """torchtitan's policy by operators: of a layer's seven products (wq wk wv wo w1 w3 w2) every other is executed again, and all that
-is no product, attention or collective; keys are left out, since they are made together with queries and values here."""
+is no product, attention or collective, as copies of shared heads; keys are left out, since they are made together with queries and
+values here."""
 
 JAX = {"core": r"context", "output": r"out_proj|saves dot|save_dot", "mlp": r"mlpwi\b|saves dot|dot_only"}
 """Parts of a layer that a JAX program executes again unless its policy keeps the product of this name."""
@@ -294,7 +295,7 @@ def _cases(line: Line, stem: str, common: set[str]) -> Iterator[Case]:
     hardware = _machine(line)
     overrides |= fabric_overrides(hardware, line.text("interconnect"), devices)
     overrides |= _strategy_overrides(line)
-    overrides |= habits(line.study, line.text("model"), line.framework, line.text("hardware"))
+    overrides |= habits(line.study, line.text("model"), line.framework, line.text("hardware"), line.text("date"))
     if line.text("kind") == "lora":
         overrides |= adapters(line.text("source"))
     overrides |= packed(line.text("source"), line.text("notes"))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from perfmodel.graph.ops import Attention, Elementwise, Embedding, Experts, Linear, Loss, Norm, Op, Scan
-from perfmodel.parallel.context import all_gather, ring, scan, ulysses
+from perfmodel.parallel.context import all_gather, gathered_ring, ring, scan, ulysses
 from perfmodel.parallel.context.ulysses_ring import UlyssesRing
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ class Form:
 FORMS: dict[Context, Form] = {
     "all-gather": Form(all_gather.shard, all_gather.messages),
     "ring": Form(ring.shard, ring.messages),
+    "gathered-ring": Form(gathered_ring.shard, gathered_ring.messages),
     "ulysses": Form(ulysses.shard, ulysses.messages),
 }
 """What `context` of a strategy means, but for the one that has a degree of its own."""
@@ -39,10 +40,23 @@ FORMS: dict[Context, Form] = {
 
 def form_of(strategy: Strategy) -> Form:
     """How this strategy spreads attention over the ranks of a sequence."""
-    if strategy.context != "ulysses-ring":
-        return FORMS[strategy.context]
+    form = FORMS.get(strategy.context) or _both(strategy)
+    return form if strategy.context_overlap == "blocks" else Form(form.shard, _Waited(form.messages))
+
+
+def _both(strategy: Strategy) -> Form:
     both = UlyssesRing(strategy.ulysses_degree or 1)
     return Form(both.shard, both.messages)
+
+
+@dataclass(frozen=True, slots=True)
+class _Waited:
+    """Messages of a form, none of which travels beside a kernel."""
+
+    messages: Callable[[Attention, Group, bool], tuple[Message, ...]]
+
+    def __call__(self, op: Attention, group: Group, backward: bool) -> tuple[Message, ...]:
+        return tuple(replace(message, under="") for message in self.messages(op, group, backward))
 
 
 def shard(op: Op, form: Form, *, ranks: Count) -> Op:
