@@ -20,7 +20,13 @@ if TYPE_CHECKING:
 
 
 def transformer(
-    model: Transformer, training: Training, *, microbatch: Count, fused: bool, elementwise: Grain, heads_copied: bool = False
+    model: Transformer,
+    training: Training,
+    *,
+    microbatch: Count,
+    fused: bool,
+    elementwise: Grain,
+    heads_copied: bool = False,
 ) -> Graph:
     """Blocks of one microbatch of ``microbatch`` sequences.
 
