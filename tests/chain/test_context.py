@@ -71,6 +71,8 @@ def test_bytes_on_the_wire(ranks: int) -> None:
     assert sent("ring", ranks, backward=False) == pytest.approx(moved)
     assert sent("all-gather", ranks, backward=True) == pytest.approx(2 * moved)
     assert sent("ring", ranks, backward=True) == pytest.approx(2 * moved + block)
+    assert sent("gathered-ring", ranks, backward=False) == pytest.approx(moved)
+    assert sent("gathered-ring", ranks, backward=True) == pytest.approx(moved + 2 * (moved + block))
 
 
 def test_ulysses_sends_less_the_more_ranks_there_are() -> None:
@@ -114,6 +116,74 @@ class TestRing:
             predicted("ring", cp=1, dp=8, batch=8, seq=4096).step_time
             == predicted("all-gather", cp=1, dp=8, batch=8, seq=4096).step_time
         )
+
+
+class TestGatheredRing:
+    """PyTorch's: one gather, then blocks, whose gradients go around in fp32."""
+
+    def test_hides_the_gather_behind_the_first_block_and_gradients_behind_the_others(self) -> None:
+        """What goes home is left, and contention with what hides."""
+        made = predicted("gathered-ring")
+        total, exposed = made.kinds["context parallel"]
+        home = next(time for leaf, time, _ in made.terms if leaf.name == "context send of gradients home")
+        assert home <= exposed < 0.4 * total
+
+    @pytest.mark.parametrize("name", ["ring", "gathered-ring"])
+    def test_compiled_programs_wait_for_each_message(self, name: str) -> None:
+        """As many messages, and all of them exposed."""
+        beside, alone = (
+            api.predict(
+                "llama-3.1-8b", "dgx-h100", cp=8, dp=1, batch=4, seq=32768, zero=3,
+                sets={"strategy.context": name, "strategy.context_overlap": overlap},
+            ).kinds["context parallel"]
+            for overlap in ("blocks", "none")
+        )  # fmt: skip
+        assert alone[0] == pytest.approx(alone[1], rel=1e-12) == pytest.approx(beside[0], rel=1e-12)
+        assert beside[1] < 0.4 * alone[1]
+
+
+class TestSharedHeads:
+    """32 heads of queries and 8 of keys and values."""
+
+    @staticmethod
+    def job(heads: str, **sets: str) -> Prediction:
+        chosen = {"strategy.shared_heads": heads, "strategy.context": "gathered-ring"} | sets
+        return api.predict("llama-3.1-8b", "dgx-h100", cp=8, dp=1, batch=1, seq=32768, zero=3, sets=chosen)
+
+    def test_copies_travel(self) -> None:
+        sizes = [
+            next(
+                float(leaf.inputs["size"]) for leaf, _, _ in self.job(heads).terms if leaf.name == "context all-gather"
+            )
+            for heads in ("read", "copied")
+        ]
+        assert sizes[0] == 2 * 32768 * 8 * 128 * 2
+        assert sizes[1] == 4 * sizes[0]
+
+    def test_copies_are_made_and_their_gradients_summed(self) -> None:
+        """Forward they write 32 heads of each for 8 that are read, backward the other way: bytes of one rank and layer."""
+        moved = {
+            leaf.name: float(leaf.inputs["traffic"])
+            for leaf, _, _ in self.job("copied").terms
+            if "traffic" in leaf.inputs
+        }
+        copies = 2 * 4096 * (32 + 8) * 128 * 2
+        assert moved["heads copied"] == moved["heads copied backward"] == copies
+
+    def test_copies_that_are_made_again_are_not_kept(self) -> None:
+        read, copied = (
+            self.job(heads, **{"strategy.recompute_modules": "heads"}).footprint for heads in ("read", "copied")
+        )
+        kept = self.job("copied").footprint
+        assert float(copied.activations[0]) == pytest.approx(float(read.activations[0]), rel=1e-12)
+        assert float(kept.activations[0] - copied.activations[0]) == 32 * 2 * 4096 * (32 - 8) * 128 * 2
+
+    def test_a_model_without_groups_has_none(self) -> None:
+        times = {
+            api.predict("llama-2-7b", "dgx-h100", devices=8, zero=3, sets={"strategy.shared_heads": heads}).step_time
+            for heads in ("read", "copied")
+        }
+        assert len(times) == 1
 
 
 class TestUlyssesInsideARing:

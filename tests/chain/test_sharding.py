@@ -192,3 +192,26 @@ def test_gradients_leave_when_a_bucket_is_full_but_not_in_more_pieces_than_weigh
     assert pieces("gpt3-175b") == pytest.approx(2 * parameters / 1e9, rel=0.01)
     assert pieces("megatron-1.7b") == 24
     assert pieces("gpt3-175b", weight_unit="layer") == 96
+
+
+def test_lists_of_parts_are_copied_by_the_host_rank_after_rank() -> None:
+    """Of each product of 96 layers, weights in three passes and gradients once, 4 x 96 lists each of 384 parts at 10 us."""
+
+    def step(copy: str | None) -> Prediction:
+        sets = {"strategy.part_copy": copy} if copy else {}
+        return api.predict(
+            "gpt3-175b",
+            "dgx-a100-80gb",
+            strategy="deepspeed-zero-3",
+            devices=384,
+            batch=1536,
+            microbatch=4,
+            precision="fp16",
+            sets=sets,
+        )
+
+    flat, listed = step(None), step("10 us")
+    assert "host" not in flat.kinds
+    assert listed.kinds["host"][0] == pytest.approx(4 * 4 * 96 * 384 * 10e-6, rel=1e-12)
+    assert listed.step_time - flat.step_time > listed.kinds["host"][1]
+    assert listed.hfu * 312 == pytest.approx(144, rel=0.08) != pytest.approx(flat.hfu * 312, rel=0.08)  # SC 2021, table 2
