@@ -159,7 +159,14 @@ def measured() -> str:
     return "\n".join(rows)
 
 
-LONG = ((32, 2, 8, 2, 610), (64, 4, 8, 2, 574), (128, 4, 8, 4, 555), (256, 4, 8, 8, 549), (512, 8, 4, 16, 549), (1024, 8, 4, 32, 536))
+LONG = (
+    (32, 2, 8, 2, 610),
+    (64, 4, 8, 2, 574),
+    (128, 4, 8, 4, 555),
+    (256, 4, 8, 8, 549),
+    (512, 8, 4, 16, 549),
+    (1024, 8, 4, 32, 536),
+)
 """Llama 2 7B in fp8 under NeMo 24.03 on as many H100 as thousands of tokens: those, tp, dp, cp, TFLOP/s of each device under full attention."""
 
 

@@ -16,6 +16,7 @@ from perfmodel.specs import Strategy
 from perfmodel.specs.strategy import Context
 
 if TYPE_CHECKING:
+    from perfmodel.cost.capacity import Footprint
     from perfmodel.parallel import Message
     from perfmodel.prediction import Prediction
 
@@ -175,8 +176,12 @@ class TestSharedHeads:
             self.job(heads, **{"strategy.recompute_modules": "heads"}).footprint for heads in ("read", "copied")
         )
         kept = self.job("copied").footprint
-        assert float(copied.activations[0]) == pytest.approx(float(read.activations[0]), rel=1e-12)
-        assert float(kept.activations[0] - copied.activations[0]) == 32 * 2 * 4096 * (32 - 8) * 128 * 2
+
+        def largest(footprint: Footprint) -> float:
+            return float(np.max(footprint.activations))
+
+        assert largest(copied) == pytest.approx(largest(read), rel=1e-12)
+        assert largest(kept) - largest(copied) == 32 * 2 * 4096 * (32 - 8) * 128 * 2
 
     def test_a_model_without_groups_has_none(self) -> None:
         times = {

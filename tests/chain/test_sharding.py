@@ -214,4 +214,6 @@ def test_lists_of_parts_are_copied_by_the_host_rank_after_rank() -> None:
     assert "host" not in flat.kinds
     assert listed.kinds["host"][0] == pytest.approx(4 * 4 * 96 * 384 * 10e-6, rel=1e-12)
     assert listed.step_time - flat.step_time > listed.kinds["host"][1]
-    assert listed.hfu * 312 == pytest.approx(144, rel=0.08) != pytest.approx(flat.hfu * 312, rel=0.08)  # SC 2021, table 2
+    assert (
+        listed.hfu * 312 == pytest.approx(144, rel=0.08) != pytest.approx(flat.hfu * 312, rel=0.08)
+    )  # SC 2021, table 2
