@@ -47,6 +47,7 @@ CHIPS = {
     ),
     "TU102 GeForce": ("rtx-2080ti-8gpu-pcie", "exxact-2080ti", "pcie-4gpu-100gbe", "pcie-4gpu-100gib", "pcie-4gpu-10gbe"),
     "TU102 Quadro": ("quadro-rtx-8000-8gpu-pcie", "quadro-rtx-8000-8gpu-nvlink"),
+    "TU104 T4": ("aws-g4dn-12xlarge",),
     "GA100": ("dgx-a100-40gb", "dgx-a100-80gb", "a100-pcie-40gb", "a100-pcie-80gb", "jean-zay-a100", "aws-p4d-24xlarge", "aws-p4de-24xlarge", "a800-8gpu"),
     "GA102 GeForce": ("rtx-3090-8gpu-pcie", "rtx-3080-2gpu-pcie"),
     "GA104 GeForce": ("rtx-3070-2gpu-pcie",),

@@ -24,7 +24,7 @@ def test_the_strategy_knows_each_part() -> None:
     assert MODULES.keys() == strategy.MODULES
 
 
-@pytest.mark.parametrize("module", sorted(MODULES.keys() - {"latent"}))
+@pytest.mark.parametrize("module", sorted(MODULES.keys() - {"latent", "heads"}))
 def test_each_part_costs_time_and_saves_memory(module: str) -> None:
     kept, again = predicted(), predicted(module)
     assert again.step_time > kept.step_time

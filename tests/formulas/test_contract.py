@@ -73,7 +73,8 @@ def scale(unit: str, fixed: str = "") -> float:
 
 
 def domain(name: str, unit: str) -> st.SearchStrategy[Any]:
-    """Orders of magnitude for what has a dimension, so that each branch of a maximum is seen."""
+    """Orders of magnitude for what has a dimension, so that each branch of a maximum is seen; equal or 2 % apart, since the
+    difference of nearly equal numbers is rounding."""
     if name in SWITCHES:
         return st.integers(0, 1)
     if name in RANGES:
@@ -81,7 +82,7 @@ def domain(name: str, unit: str) -> st.SearchStrategy[Any]:
     if name in SHARES:
         return st.floats(0.01, 1.0)
     if unit != "1" or name in CONSTANTS:
-        return st.floats(-6, 12).map(lambda exponent: 10.0**exponent)
+        return st.integers(-600, 1200).map(lambda hundredths: 10.0 ** (hundredths / 100))
     return st.integers(1, 4096)
 
 

@@ -255,7 +255,7 @@ def test_schedules_of_tables_have_names_of_ours() -> None:
 def test_torchtitan_executes_every_other_product_again() -> None:
     found = case(framework="torchtitan (2024-12)", recompute="selective (per-op SAC)", notes="no torch.compile")
     assert found.recompute == "none"
-    assert found.overrides["strategy.recompute_modules"] == "norms+output+gate+activations"
+    assert found.overrides["strategy.recompute_modules"] == "norms+output+gate+activations+heads"
     assert found.overrides["strategy.elementwise"] == "composed"
 
 
