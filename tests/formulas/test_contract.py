@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import itertools
 import math
 import pkgutil
 import re
@@ -19,7 +20,7 @@ from perfmodel.formulas.collectives import ring_all_reduce
 from perfmodel.units import Bytes, BytesPerSecond, Count, Seconds, Unit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 Formula = Any
 MODULES = [importlib.import_module(m.name) for m in pkgutil.iter_modules(formulas.__path__, "perfmodel.formulas.")]
@@ -73,8 +74,7 @@ def scale(unit: str, fixed: str = "") -> float:
 
 
 def domain(name: str, unit: str) -> st.SearchStrategy[Any]:
-    """Orders of magnitude for what has a dimension, so that each branch of a maximum is seen; equal or 2 % apart, since the
-    difference of nearly equal numbers is rounding."""
+    """Orders of magnitude for what has a dimension, so that each branch of a maximum is seen."""
     if name in SWITCHES:
         return st.integers(0, 1)
     if name in RANGES:
@@ -82,13 +82,19 @@ def domain(name: str, unit: str) -> st.SearchStrategy[Any]:
     if name in SHARES:
         return st.floats(0.01, 1.0)
     if unit != "1" or name in CONSTANTS:
-        return st.integers(-600, 1200).map(lambda hundredths: 10.0 ** (hundredths / 100))
+        return st.floats(-6, 12).map(lambda exponent: 10.0**exponent)
     return st.integers(1, 4096)
 
 
 def inputs_of(formula: Formula) -> st.SearchStrategy[dict[str, Any]]:
     named = units_of(formula)
-    return st.fixed_dictionaries({name: domain(name, unit) for name, unit in named.items() if name != "return"})
+    drawn = st.fixed_dictionaries({name: domain(name, unit) for name, unit in named.items() if name != "return"})
+    return drawn.filter(lambda inputs: not nearly_equal(inputs.values()))
+
+
+def nearly_equal(values: Iterable[float]) -> bool:
+    """Whether the difference of two of them is mostly rounding."""
+    return any(0 < abs(a - b) < 1e-6 * abs(a) for a, b in itertools.combinations(values, 2))
 
 
 def is_consistent(formula: Formula, inputs: dict[str, Any]) -> bool:
