@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
 STATED = {"datasheet": 0.15, "published": 0.10, "measured": 0.05, "fitted": 0.10, "assumed": 0.25}
 """Relative standard error of a term whose constants have this status and state no error (assumed)."""
-USUAL = 0.19
+USUAL = 0.20
 """The same of the constants of machines in the record of a framework, whose errors it holds already: root mean square over the
 calibration rows, by exposed time (tools/framework_errors.py)."""
-HOST = 0.21
+HOST = 0.24
 """Relative standard error of the time that devices wait for the host: that with the least loss of an 80 % quantile over the
 calibration rows, where each framework's record is what hosts and constants leave of its errors (fitted, likewise)."""
-ALL_SOFTWARE = 0.18
+ALL_SOFTWARE = 0.17
 """Error that 80 % of the 5,714 calibration rows of all studies stay within: that of software without a record."""
-NO_SOFTWARE = 0.43
+NO_SOFTWARE = 0.40
 """The same of 5,605 of them, whose software has a name, predicted as if none had been named."""
 FEW = 8
 """Rows of a framework that weigh as much as those of all software."""

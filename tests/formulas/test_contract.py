@@ -102,7 +102,8 @@ def is_consistent(formula: Formula, inputs: dict[str, Any]) -> bool:
     named = units_of(formula)
     fixed = "FLOP" if formula.__name__ in COUNTS_FLOP else ""
     scaled = {name: value * scale(named[name], fixed) for name, value in inputs.items()}
-    return math.isclose(formula(**scaled), formula(**inputs) * scale(named["return"]), rel_tol=1e-9)
+    rounding = max((abs(scaled[name]) for name in scaled if named[name] == named["return"]), default=0.0) * 1e-14
+    return math.isclose(formula(**scaled), formula(**inputs) * scale(named["return"]), rel_tol=1e-9, abs_tol=rounding)
 
 
 def test_formulas_are_found() -> None:
