@@ -56,7 +56,7 @@ class Solution:
     sense: Sense
     """At least or at most so much; any value in reach keeps the bounds, or none does."""
     point: Point
-    """At the answer; where there is none, at the end of the reach that breaks the bounds least."""
+    """At the answer; where there is none, at the end of the reach that breaks the bounds least, or as stated where no end comes nearer."""
     stated: Point
     """As the file has it."""
     around: tuple[Point, ...]
@@ -95,7 +95,7 @@ def solve(job: Job, path: str, wanted: Sequence[str]) -> Solution:
         case True, True:
             sense, point = "any", at(stated)
         case False, False:
-            sense, point = "none", min(low, high, key=lambda end: end.excess)
+            sense, point = "none", min(at(stated), low, high, key=lambda one: one.excess)
         case kept, _:
             sense = "at most" if kept else "at least"
             point = _edge(at, *((low, high) if kept else (high, low)))

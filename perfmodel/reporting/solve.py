@@ -36,11 +36,13 @@ def solution_report(solution: Solution) -> Report:
 def _answer(solution: Solution) -> Section:
     wanted = " and ".join(limit.text for limit in solution.limits)
     point, stated = (_shown(solution, each) for each in (solution.point, solution.stated))
+    nearer = solution.point.excess < solution.stated.excess
+    nearest = f"{point} breaks them least" if nearer else "none comes nearer than it is"
     said = {
         "at least": f"at least {point}",
         "at most": f"at most {point}",
         "any": "any value in reach keeps the bounds",
-        "none": f"no value in reach keeps the bounds; {point} breaks them least",
+        "none": f"no value in reach keeps the bounds; {nearest}",
     }[solution.sense]
     p = solution.point.prediction
     rows = [

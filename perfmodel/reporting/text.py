@@ -76,10 +76,10 @@ def count(value: float) -> str:
 def rate(value: float) -> str:
     """Four digits, or a whole number with separators.
 
-    >>> rate(52.4893), rate(18063.2)
-    ('52.49', '18,063')
+    >>> rate(52.4893), rate(1457.31), rate(18063.2)
+    ('52.49', '1,457', '18,063')
     """
-    return count(value) if value >= 1e4 else f"{value:.4g}"
+    return count(value) if value >= 999.95 else f"{value:.4g}"
 
 
 def long_time(time: float) -> str:

@@ -56,11 +56,6 @@ def idle_stages(prediction: Prediction) -> list[Idle]:
     return [idle(stage) for stage in range(int(layout.pp))]
 
 
-def side_work(stages: list[Idle], memory: float) -> float:
-    """Device-seconds of each step that a side task of some memory could use on one pipeline."""
-    return sum(stage.time for stage in stages if stage.free_memory >= memory)
-
-
 def _types(prediction: Prediction) -> tuple[Column, Column, Column, Column]:
     """Free time of all stages before the first forward and backward pass, between passes, after the last."""
     layout = prediction.layout

@@ -70,7 +70,14 @@ def test_what_every_value_gives_and_what_none_gives() -> None:
     assert (everything["sense"], everything["unit"]) == ("any", "FLOP/s")
     none = solved(BANDWIDTH, "mfu>=0.9999")
     assert (none["sense"], none["value"]) == ("none", None)
-    assert none["nearest"][BANDWIDTH] > none["stated"][BANDWIDTH]
+    assert none["nearest"][BANDWIDTH] >= none["stated"][BANDWIDTH]
+
+
+def test_a_number_without_effect_is_left_as_it_is() -> None:
+    """One host sends nothing over the network between hosts."""
+    none = solved(BANDWIDTH, "mfu>=0.9999", devices=1, batch=4)
+    assert none["sense"] == "none"
+    assert none["nearest"][BANDWIDTH] == none["stated"][BANDWIDTH]
 
 
 def test_a_share_stays_a_share() -> None:

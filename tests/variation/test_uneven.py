@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from perfmodel.errors import InputError
 from perfmodel.formulas.uneven import busiest_expert, settling_imbalance
-from perfmodel.variation.idle import Idle, side_work
 from perfmodel.variation.lengths import Lengths
 from perfmodel.variation.packing import balanced, context_degrees, in_turn, pack, waiting
 
@@ -137,10 +136,3 @@ class TestExperts:
     def test_limits_of_settling(self) -> None:
         assert float(settling_imbalance(first=2.0, last=1.0, steps=1000, settling=1e9)) == pytest.approx(2.0, rel=1e-5)
         assert float(settling_imbalance(first=2.0, last=1.0, steps=1e9, settling=10)) == pytest.approx(1.0, rel=1e-5)
-
-
-def test_side_work_takes_the_stages_that_have_room() -> None:
-    stages = [Idle(i, None, None, None, None, 2.0, 0.4, 1e9 * (i + 1)) for i in range(4)]
-    assert side_work(stages, 0.0) == 8.0
-    assert side_work(stages, 2.5e9) == 4.0
-    assert side_work(stages, 5e9) == 0.0
