@@ -167,6 +167,6 @@ def _broken_text(broken: tuple[Any, float, float]) -> str:
     limit, value, excess = broken
     unit = FIGURES[limit.figure][0]
     shown = [quantity(each, unit) if unit != "1" else f"{each:.4g}" for each in (value, limit.bound)]
-    return (
-        f"{limit.figure} {shown[0]}, {100 * excess:.2g} % {'over' if limit.relation == '<=' else 'short of'} {shown[1]}"
-    )
+    way = "over" if limit.relation == "<=" else "short of"
+    by = count(100 * excess) if excess >= 0.995 else f"{100 * excess:.2g}"
+    return f"{limit.figure} {shown[0]}, {by} % {way} {shown[1]}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,9 @@ class TestNothingFits:
         assert out.startswith("Nothing keeps all bounds; the nearest plans")
         assert "memory.peak" in out
         assert "To mend it: the nearest plan lacks" in out
+        shares = re.findall(r"([\d.e+,]+) % over", out)
+        assert len(shares) == 2
+        assert all(re.fullmatch(r"\d+", share) and int(share) > 100 for share in shares)
 
     def test_json(self, capsys: pytest.CaptureFixture[str]) -> None:
         code, out, _ = run(capsys, *self.WORDS, "--format", "json")
