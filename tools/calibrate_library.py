@@ -72,7 +72,9 @@ def make(entry: dict[str, Any], data: Path, before: dict[str, Made]) -> Made:
     if wanted:
         calibration = replace(calibration, fits=tuple(f for f in calibration.fits if f.op == wanted))
     sustained = before[entry["sustained_of"]].sustained if "sustained_of" in entry else None
-    if "sustained" in entry:
+    if isinstance(entry.get("sustained"), float):  # from whole steps (tools/fit_sustained.py)
+        sustained = entry["sustained"]
+    elif "sustained" in entry:
         sustained = kept(calibration, replace(selection(entry), **entry["sustained"]), paths(entry, data))
     return Made(entry, calibration, sustained)
 
