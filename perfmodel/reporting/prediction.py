@@ -199,7 +199,7 @@ def _result(p: Prediction) -> Section:
     degrees = f"tp {layout.tp} x pp {layout.pp} x cp {layout.cp} x dp {layout.dp}"
     rows = [
         ("devices", f"{count(devices)} {p.hardware.device.name} = {degrees}"),
-        ("batch", f"{count(p.layout.batch)} = dp {layout.dp} x microbatch {layout.microbatch} x {layout.microbatches:.0f} microbatches"),
+        ("batch", f"{count(float(p.layout.batch))} = dp {layout.dp} x microbatch {layout.microbatch} x {layout.microbatches:.0f} microbatches"),
         ("software", _software(p.strategy.framework)),
         ("step time", f"{quantity(p.step_time, 's')}   (80 % interval {quantity(low, 's')} to {quantity(high, 's')})"),
         ("bounds", f"{quantity(lower, 's')} if all messages hid, {quantity(upper, 's')} if none did"),
