@@ -46,6 +46,8 @@ def main() -> int:
         axes.axvline(link, color="0.85", zorder=0)
         axes.text(link, 0.97, f" {name}", va="top", fontsize=8, color="0.4", transform=axes.get_xaxis_transform())
     axes.set(xscale="log", xlabel="link of a device to its host, GB/s per direction", ylabel="step, s", ylim=(0, None))
+    axes.set_xticks(ticks := [16, 32, 64, 128, 256], [str(tick) for tick in ticks])
+    axes.set_xticks([], minor=True)
     axes.legend(fontsize=8, frameon=False)
     PICTURE.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(PICTURE, dpi=110)

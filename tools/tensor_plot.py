@@ -56,7 +56,14 @@ def main() -> None:
             )  # fmt: skip
             bottom += sizes
         times.annotate(
-            words, (len(DEGREES) - 1 + offset, bottom[-1]), rotation=90, ha="center", va="bottom", fontsize="x-small"
+            words,
+            (len(DEGREES) - 1 + offset, bottom[-1]),
+            (0, 3),
+            textcoords="offset points",
+            rotation=90,
+            ha="center",
+            va="bottom",
+            fontsize="x-small",
         )
     times.set_xticks(range(len(DEGREES)), labels)
     times.set(xlabel="tensor parallel degree; 8 devices to a host", ylabel="step [s]", ylim=(0, 1.6 * max(bottom)))
