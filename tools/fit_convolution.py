@@ -8,7 +8,7 @@ logarithm of predicted over measured time), over the calibration rows of convolu
 one configuration count once, by their median; --without leaves out those whose address or notes hold a text, as of software
 older than the chip. Prints for each chip and precision the errors with the shares of the hardware files and the fit as
 YAML. The shares in the hardware files come from lambda-pytorch, lambda-tensorflow, timm, deeplearningexamples, dlperf,
-mxnet, misc, tf-cnn-benchmarks, jcjohnson-cnn and soumith-convnet.
+mxnet, misc, tf-cnn-benchmarks, jcjohnson-cnn and soumith-convnet, that of T4 in fp16 from pollux.
 """
 
 from __future__ import annotations

@@ -201,6 +201,7 @@ class TestSteps:
         }
         times = [made[name].step_time for name in ("nemo", "nemo-graphs", "nemo-eager")]
         assert times[0] < times[1] < times[2]
+        assert times[1] > 1.4 * times[0]
         layers, microbatches, held = 48, 8, 128 // 8
         of_layer = (5 + 4 + 2 * (held - 1)) + (7 + 4 + 4 * (held - 1))
         host = made["nemo-graphs"].kinds["host"][0] / 54.3e-6 / (layers * microbatches)

@@ -41,8 +41,9 @@ def jobs(draw: st.DrawFn) -> tuple[str, str, dict[str, Any]]:
     job |= {"tp": draw(st.sampled_from([1, 2, 8])), "cp": draw(st.sampled_from([1, 2])), "schedule": schedule}
     job |= {"pp": draw(st.sampled_from([2, 4, 8])), "vpp": 2 if schedule == "zero-bubble-v" else 1}
     job |= {"recompute": draw(st.sampled_from(["none", "selective", "full"])), "zero": draw(st.sampled_from([0, 1]))}
-    job |= {"attention": draw(st.sampled_from(["unfused", "flash"] if job["cp"] == 1 else ["flash"]))}
     job |= {"strategy": draw(st.sampled_from([None, "megatron-deepspeed", "megatron-core"]))}
+    ring = job["cp"] > 1 and job["strategy"] == "megatron-core"  # joins blocks of fused attention alone
+    job |= {"attention": "flash" if ring else draw(st.sampled_from(["unfused", "flash"]))}
     return workload, machine, job
 
 
