@@ -129,7 +129,7 @@ def _start(rank: int, ranks: int, threads: int, library: str, budget: float, sto
     environment = os.environ | ALLOCATOR | dict.fromkeys(THREADS, str(threads))
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     return subprocess.Popen(  # noqa: S603 - this very interpreter, and numbers
-        [sys.executable, "-m", "perfmodel.measuring.worker", json.dumps(asked)],
+        [sys.executable, "-P", "-m", "perfmodel.measuring.worker", json.dumps(asked)],
         stdout=subprocess.PIPE if rank == 0 else subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment,
     )  # fmt: skip
 

@@ -113,8 +113,14 @@ class TestNetwork:
 
 
 class TestCommand:
-    def test_a_short_run_writes_what_predict_accepts(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_a_short_run_writes_what_predict_accepts(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         path = tmp_path / "mine.yaml"
+        (tmp_path / "json.py").write_text(
+            "raise ImportError  # a script of the user's that a measuring process must not take"
+        )
+        monkeypatch.chdir(tmp_path)
         assert (
             main(["calibrate", "here", "--budget", "1", "--library", "numpy", "-o", str(path), "--format", "json"]) == 0
         )
