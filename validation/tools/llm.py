@@ -21,6 +21,7 @@ from validation.tools.fabric import fabric_overrides
 from validation.tools.flags import flags, layout
 from validation.tools.habits import habits
 from validation.tools.offloads import Unstated, offload_of
+from validation.tools.overlaps import pipelined
 from validation.tools.packing import packed
 from validation.tools.shapes import Shape, named
 from validation.tools.stages import uneven_stages
@@ -145,10 +146,6 @@ MaxText's configs/a3; maxtext/configure.sh of dgxc-benchmarking profiles first."
 SHARDING_NODES = {r"Pax .*\b5b": 1, r"Pax .*\b175b": 16}
 """Over how many nodes Pax spreads FSDP, the second of DCN_MESH_SHAPE (paxml/configure.sh)."""
 
-
-PIPELINED = r"Megatron-Bridge|^mlperf-training; .*(NeMo|NEMO|Nemo)"
-"""Recipes with --tp-comm-overlap, by study and framework: Megatron-Bridge's (docs/training/communication-overlap.md) and NVIDIA's of
-MLPerf (TP_COMM_OVERLAP of config_common.sh). Recipes of hybrids with tensor ranks leave it off (perf_recipes/nemotronh)."""
 
 DISTRIBUTED_LOSS = 3.5
 """fp32 copies of the logits, beside them, in the loss of a vocabulary that is split: softmax, gradient, exponentials and their sum, when
@@ -471,7 +468,10 @@ def _strategy_overrides(line: Line) -> dict[str, Value]:
             found |= {path: value for path, value in known.items() if path.startswith("strategy.")}
     if line.notes("DDP torch for PP=1") and single:
         found["strategy.gradient_overlap"] = "backward"
-    if (line.whole("tp") or 1) > 1 and not is_hybrid(line) and re.search(PIPELINED, f"{line.study}; {line.framework}"):
+    software = f"{line.study}; {line.framework}"
+    if (line.whole("tp") or 1) > 1 and pipelined(
+        software, line.text("model"), hybrid=is_hybrid(line), zero=_zero(line)
+    ):
         found["strategy.tensor_overlap"] = "passes"
     found |= _allocation(line)
     if line.strategy == "nemo-2022" and not single:
