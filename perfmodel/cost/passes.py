@@ -155,13 +155,21 @@ class Passes:
 
     def _along(self, kernel: Kernel, messages: list[Message], prefix: str, kind: str) -> list[Part]:
         """A kernel with the messages beside it: beside all of it, or beside so many of its repetitions."""
-        time = self.processor.time(kernel, prefix, kind)
+        time = self._cut(kernel, messages, prefix, kind)
         rounds = [m.rounds for m in messages if m.rounds is not None]
         if not rounds or not isinstance(time, Repeat):
             return [self._together(kernel.name, time, messages, prefix)]
         one = [self._together(kernel.name, time.part, [m], prefix) for m in messages]
         alone = Repeat(kernel.name, time.part, time.count - sum(rounds))
         return [*(Repeat(kernel.name, *each) for each in zip(one, rounds, strict=True)), alone]
+
+    def _cut(self, kernel: Kernel, messages: list[Message], prefix: str, kind: str) -> Part:
+        """A kernel, or the smaller ones that compute what messages in pieces bring or take."""
+        pieces = next((m.pieces for m in messages if np.any(np.asarray(m.pieces) > 1)), None)
+        if pieces is None or not isinstance(kernel, Gemm):
+            return self.processor.time(kernel, prefix, kind)
+        one = self.processor.time(replace(kernel, rows=kernel.rows / pieces), prefix, kind)
+        return Repeat(kernel.name, one, pieces)
 
     def _together(self, name: str, time: Part, messages: list[Message], prefix: str) -> Part:
         beside = tuple(self.message(m, prefix) for m in messages)

@@ -36,3 +36,5 @@ class Message:
     rounds: Count | None = None
     """Repetitions of that kernel beside which it travels, once each, or of the message alone where nothing hides it; None travels
     once, beside all of them."""
+    pieces: Count = 1
+    """In which it travels beside that kernel, a product that is cut by rows into as many."""

@@ -17,7 +17,11 @@ from perfmodel.parallel.messages import Collective, Message
 
 if TYPE_CHECKING:
     from perfmodel.parallel.layout import Group
-    from perfmodel.units import Count
+    from perfmodel.units import Bytes, Count
+
+SPLITS = 4
+"""Pieces of a product whose results are scattered as they come: `num_splits` of Transformer Engine's userbuffers, and of NVIDIA's recipes
+(llama3.1/llama3.1_405b.yaml of dgxc-benchmarking v24.11.1, `method: pipeline`). Rings of gathers have one for each rank."""
 
 
 def shard(op: Op, *, ranks: Count, sequence: Count) -> Op:
@@ -50,21 +54,23 @@ def forward_messages(op: Op, group: Group, *, sequence_parallel: bool, pieces: b
 
     With ``pieces`` gathers and scatters travel piece by piece under the product that takes or makes the pieces, as in XLA's
     decomposition of both into a loop and in Transformer Engine's userbuffers. A gather begins with the piece that a rank
-    has; a scatter ends with one that no product is left to hide, the message's n-th part on n ranks (derived from
-    transformer_engine/common/comm_gemm_overlap, split_overlap_rs).
+    has; a scatter ends with one that no product is left to hide (derived from transformer_engine/common/comm_gemm_overlap,
+    split_overlap_rs). The product is as many smaller ones, each with its own tiles and waves.
     """
     reduce: Collective = "reduce-scatter" if sequence_parallel else "all-reduce"
     under = op.name if pieces and sequence_parallel else ""
     match op:
         case Linear(split="column") if sequence_parallel:
-            return (
-                Message("tensor all-gather", "all-gather", op.rows * op.inputs * op.travelling, group, under=under),
-            )
+            return (_gather(op.rows * op.inputs * op.travelling, group, under, group.size if under else 1),)
         case Linear(split="row"):
             size = op.rows * op.outputs * op.element
-            last = size / group.size if under else 0.0
-            ending = (Message(f"tensor {reduce} end", reduce, last, group),) if under else ()
-            return (Message(f"tensor {reduce}", reduce, size - last, group, under=under), *ending)
+            if not under:
+                return (Message(f"tensor {reduce}", reduce, size, group),)
+            last = size / SPLITS
+            return (
+                Message(f"tensor {reduce}", reduce, size - last, group, under=under, pieces=SPLITS),
+                Message(f"tensor {reduce} end", reduce, last, group),
+            )
         case Embedding(split="vocabulary"):
             return (Message(f"tensor {reduce}", reduce, op.rows * op.width * op.element, group),)
         case Loss(split="vocabulary"):
@@ -87,7 +93,7 @@ def backward_messages(
             elements = op.rows * op.inputs
             gather = f"{op.name} input gradient" if overlap else ""
             return (
-                Message("tensor all-gather", "all-gather", elements * op.travelling, group, under=gather),
+                _gather(elements * op.travelling, group, gather),
                 Message("tensor reduce-scatter", "reduce-scatter", elements * op.element, group, under=weight),
             )
         case Linear(split="column"):
@@ -95,10 +101,12 @@ def backward_messages(
             return (Message("tensor all-reduce", "all-reduce", size, group, under=weight),)
         case Linear(split="row") if sequence_parallel:
             under = f"{op.name} input gradient" if pieces else ""
-            return (
-                Message("tensor all-gather", "all-gather", op.rows * op.outputs * op.travelling, group, under=under),
-            )
+            return (_gather(op.rows * op.outputs * op.travelling, group, under, group.size if pieces else 1),)
         case Embedding(split="vocabulary") if sequence_parallel:
-            return (Message("tensor all-gather", "all-gather", op.rows * op.width * op.element, group),)
+            return (_gather(op.rows * op.width * op.element, group),)
         case _:
             return ()
+
+
+def _gather(size: Bytes, group: Group, under: str = "", pieces: Count = 1) -> Message:
+    return Message("tensor all-gather", "all-gather", size, group, under=under, pieces=pieces)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import perfmodel
+from perfmodel.parallel.tensor import SPLITS
 
 TOKENS, HIDDEN, HEADS, KV, HEAD, FFN = 4096, 4096, 32, 8, 128, 14336
 """Of one sequence of Llama 3.1 8B."""
@@ -49,5 +50,28 @@ def test_the_last_piece_of_a_scatter_is_hidden_by_nothing(tp: int) -> None:
     found = perfmodel.predict("llama-3.1-8b", "dgx-h100", sets=sets, **job).terms
     whole = TOKENS * HIDDEN * 2
     sizes = {(t.name, float(t.inputs["size"])) for t, *_ in found if t.name.startswith("tensor reduce-scatter")}
-    assert ("tensor reduce-scatter end", whole / tp) in sizes
-    assert ("tensor reduce-scatter", whole - whole / tp) in sizes
+    assert ("tensor reduce-scatter end", whole / SPLITS) in sizes
+    assert ("tensor reduce-scatter", whole - whole / SPLITS) in sizes
+
+
+def test_products_beside_pieces_have_their_rows_and_take_longer() -> None:
+    tp = 4
+    job: dict[str, Any] = {"devices": tp, "tp": tp, "strategy": "nemo", "batch": 1, "seq": TOKENS, "precision": "bf16"}
+    whole, cut = (
+        {term.name: (term, total) for term, total, *_ in perfmodel.predict(
+            "llama-3.1-8b", "dgx-h100", sets={"strategy.tensor_overlap": overlap}, **job
+        ).terms}
+        for overlap in ("backward", "passes")
+    )  # fmt: skip
+    pieces = {
+        "attention qkv": tp,
+        "mlp up": tp,
+        "mlp down input gradient": tp,
+        "mlp down": SPLITS,
+        "mlp up weight gradient": 1,
+    }
+    for name, number in pieces.items():
+        (before, least), (after, total) = whole[name], cut[name]
+        assert float(after.inputs["rows"]) * number == float(before.inputs["rows"])
+        assert total == pytest.approx(number * float(after.time) / float(before.time) * least)
+        assert total > least or number == 1
