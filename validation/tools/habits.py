@@ -16,6 +16,7 @@ Value = str | int | bool
 
 KWAI = "https://github.com/kwai/Megatron-Kwai/tree/6c1ff864f67f/examples/atc24"
 DEEPSPEED = "https://github.com/deepspeedai/DeepSpeed/blob/12a53b43833b/deepspeed/runtime/zero/partition_parameters.py"
+LAUNCHER = "https://github.com/NVIDIA/NeMo-Framework-Launcher/tree/24.07"
 FLAGPERF = "https://github.com/FlagOpen/FlagPerf/tree/1b5a0303/training"
 
 
@@ -71,6 +72,17 @@ HABITS: tuple[Habit, ...] = (
     ),
     *(
         Habit(
+            study, run,
+            {"strategy.gradient_precision": "fp32"},
+            "examples/training at 24.01 and 24.03 leave grad_sync_dtype to the optimiser, which takes fp32; those at 24.05 and 24.07 set bf16 but for "
+            f"Nemotron; {LAUNCHER}/examples/training",
+        )
+        for study, run in (
+            ("nemo-launcher", r"^(?!.*(SFT|LoRA)).*; NeMo 24\.0[13];|^nemotron3"), ("nemo-docs", r"^nemotron3\S*; NeMo 24"),
+        )
+    ),
+    *(
+        Habit(
             study, r"ZeRO-3|HF Transformers \+ DeepSpeed",
             {"strategy.part_copy": "10 us"},
             f"DeepSpeed before 0.5.5 (November 2021): lists of parts, parameter by parameter; _allgather_param, _reduce_scatter_gradient, {DEEPSPEED}; "
@@ -93,7 +105,7 @@ def habits(study: str, model: str, framework: str, device: str, date: str = "") 
         date: of the runs, as the table prints it.
 
     >>> habits("megatron-kwai", "llama2-70b", "Megatron-Kwai", "H800-SXM5-80GB")
-    {'strategy.attention': 'flash-2'}
+    {'strategy.attention': 'flash-2', 'strategy.context': 'all-gather'}
     >>> habits("flagperf", "llama1_7b", "PaddlePaddle", "A100-SXM4-80GB")
     {}
     """
