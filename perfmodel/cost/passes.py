@@ -169,7 +169,7 @@ class Passes:
         if pieces is None or not isinstance(kernel, Gemm):
             return self.processor.time(kernel, prefix, kind)
         one = self.processor.time(replace(kernel, rows=kernel.rows / pieces), prefix, kind)
-        return Repeat(kernel.name, one, pieces)
+        return Repeat(kernel.name, one, pieces, one_call=True)
 
     def _together(self, name: str, time: Part, messages: list[Message], prefix: str) -> Part:
         beside = tuple(self.message(m, prefix) for m in messages)

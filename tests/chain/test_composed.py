@@ -9,8 +9,8 @@ import pytest
 import perfmodel
 from perfmodel.parallel.tensor import SPLITS
 
-TOKENS, HIDDEN, HEADS, KV, HEAD, FFN = 4096, 4096, 32, 8, 128, 14336
-"""Of one sequence of Llama 3.1 8B."""
+LAYERS, TOKENS, HIDDEN, HEADS, KV, HEAD, FFN = 32, 4096, 4096, 32, 8, 128, 14336
+"""Of Llama 3.1 8B and one of its sequences."""
 
 
 def terms(elementwise: str = "merged", **job: Any) -> dict[str, Any]:
@@ -75,3 +75,21 @@ def test_products_beside_pieces_have_their_rows_and_take_longer() -> None:
         assert float(after.inputs["rows"]) * number == float(before.inputs["rows"])
         assert total == pytest.approx(number * float(after.time) / float(before.time) * least)
         assert total > least or number == 1
+
+
+def test_a_host_starts_the_pieces_of_a_product_at_once() -> None:
+    job: dict[str, Any] = {
+        "devices": 4,
+        "tp": 4,
+        "strategy": "nemo-eager",
+        "batch": 1,
+        "seq": TOKENS,
+        "precision": "bf16",
+    }
+    whole, cut = (
+        sum(float(term.inputs["launches"]) for term, *_ in perfmodel.predict(
+            "llama-3.1-8b", "dgx-h100", sets={"strategy.tensor_overlap": overlap}, **job
+        ).terms if term.kind == "host")
+        for overlap in ("backward", "passes")
+    )  # fmt: skip
+    assert cut - whole == 2 * LAYERS  # the last pieces of two scatters in each layer are messages of their own

@@ -10,10 +10,12 @@ if TYPE_CHECKING:
 
 PROGRAMS: tuple[tuple[str, int, str], ...] = (
     (r"mlperf", 16, "qkv+output"),
-    (r"nemo|bridge|dgxc", 16, "qkv"),
+    (r"nemo-(docs|launcher)", 32, "qkv"),
+    (r"bridge|dgxc", 16, "qkv"),
 )
 """By source: rank, and modules. MLPerf: llama2_70b_lora of https://github.com/mlcommons/training (r 16 on qkv_proj and o_proj).
-NeMo: performance recipes set target_modules to linear_qkv, in nemo/collections/llm/recipes; the rank is of their order."""
+NeMo-Framework-Launcher: launcher_scripts/conf/peft/llama/sft.yaml. NeMo 2: performance recipes set target_modules to linear_qkv, in
+nemo/collections/llm/recipes; the rank is of their order."""
 
 
 def adapters(source: str) -> dict[str, Value]:

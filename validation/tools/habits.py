@@ -17,6 +17,8 @@ Value = str | int | bool
 KWAI = "https://github.com/kwai/Megatron-Kwai/tree/6c1ff864f67f/examples/atc24"
 DEEPSPEED = "https://github.com/deepspeedai/DeepSpeed/blob/12a53b43833b/deepspeed/runtime/zero/partition_parameters.py"
 LAUNCHER = "https://github.com/NVIDIA/NeMo-Framework-Launcher/tree/24.07"
+DGXC = "https://github.com/NVIDIA/dgxc-benchmarking/tree/v25.05"
+NEMO = "https://github.com/NVIDIA/NeMo/tree/7a8f1cc7bc40"
 FLAGPERF = "https://github.com/FlagOpen/FlagPerf/tree/1b5a0303/training"
 
 
@@ -69,6 +71,44 @@ HABITS: tuple[Habit, ...] = (
         {"strategy.context": "ulysses"},
         "CP_COMM_TYPE of conf/megatron_gpt_peft_tuning_config.yaml is a2a in round 5.1, absent in 4.0 and taken to be as in 5.1 in 4.1 and 5.0; "
         "https://github.com/mlcommons/training_results_v5.1/tree/4da2d1cd71eb/Dell/benchmarks/llama2_70b_lora/implementations/nemo",
+    ),
+    Habit(
+        "dgxc-benchmarking", r"^(grok1|deepseek-v3)",
+        {"workload.model.experts.imbalance": 1.0, "workload.model.experts.capacity": 1.0},
+        "moe_expert_capacity_factor and moe_pad_expert_input_to_capacity of grok1/grok1_314b.yaml at v24.11.1 and v25.02, MegatronTokenDropCallback of "
+        f"pretrain_grok1_314b.py and pretrain_deepseek_v3.py since, {NEMO}/scripts/performance/llm",
+    ),
+    Habit(
+        "dgxc-benchmarking", r"^grok1",
+        {"strategy.permutation": "indexed"},
+        f"no moe_permute_fusion in grok1/grok1_314b.yaml or pretrain_grok1_314b.py, whose default is false, {NEMO}",
+    ),
+    Habit(
+        "dgxc-benchmarking", r"^grok1.*v25\.05[^;]*; H100",
+        {"strategy.etp": 1},
+        f"ET of grok1/launch.sh, {DGXC}",
+    ),
+    Habit(
+        "dgxc-benchmarking", r"^deepseek-v3.*; H100",
+        {"strategy.recompute_modules": "latent"},
+        f"RM of deepseek_v3/pretraining/launch.sh, {DGXC}",
+    ),
+    Habit(
+        "dgxc-benchmarking", r"^deepseek-v3.*; GB200",
+        {"strategy.recompute_modules": "core"},
+        f"likewise, {DGXC}",
+    ),
+    *(
+        Habit(
+            study, run, overrides,
+            f"examples/peft/llama/h100, which the read-me's figures were run with, {LAUNCHER}",
+        )
+        for study in ("nemo-docs", "nemo-launcher")
+        for run, overrides in (
+            (r"^llama2-13b SFT; NeMo 24", {"strategy.vpp": 10}),
+            (r"^llama2-70b SFT; NeMo 24", {"strategy.vpp": 20, "strategy.tensor_overlap": "passes"}),
+            (r"^llama2-70b LoRA; NeMo 24", {"strategy.sequence_parallel": False}),
+        )
     ),
     *(
         Habit(
