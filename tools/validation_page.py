@@ -32,7 +32,7 @@ This page is written by `python tools/validation_page.py` from a run of all stud
 of `validation/` with the measured figures, their citation and what is missing or assumed; `perfmodel validate STUDY` predicts it again.
 
 Constants are fitted on rows of the split *calibration* only; rows of the split *test* judge. Of several figures of one run the most
-direct one counts. Budgets are stated on test rows where a study has any; no run raises one, and decisions 53, 76, 90, 96, 108, 114 and 115 name those that were set anew.
+direct one counts. Budgets are stated on test rows where a study has any; no run raises one, and decisions 53, 76, 90, 96, 108, 114 to 117 name those that were set anew.
 
 ![Measured against predicted step time](images/validation.png)
 """

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-Value = str | int | bool
+Value = str | int | float | bool
 
 KWAI = "https://github.com/kwai/Megatron-Kwai/tree/6c1ff864f67f/examples/atc24"
 DEEPSPEED = "https://github.com/deepspeedai/DeepSpeed/blob/12a53b43833b/deepspeed/runtime/zero/partition_parameters.py"
@@ -20,6 +20,14 @@ LAUNCHER = "https://github.com/NVIDIA/NeMo-Framework-Launcher/tree/24.07"
 DGXC = "https://github.com/NVIDIA/dgxc-benchmarking/tree/v25.05"
 NEMO = "https://github.com/NVIDIA/NeMo/tree/7a8f1cc7bc40"
 FLAGPERF = "https://github.com/FlagOpen/FlagPerf/tree/1b5a0303/training"
+
+
+TUNED: Mapping[str, Mapping[str, Value]] = {
+    r"^llama2-13b SFT; NeMo 24": {"strategy.vpp": 10},
+    r"^llama2-70b SFT; NeMo 24": {"strategy.vpp": 20, "strategy.tensor_overlap": "passes"},
+    r"^llama2-70b LoRA; NeMo 24": {"strategy.sequence_parallel": False},
+}
+"""Fine-tuning by the launcher's scripts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +112,7 @@ HABITS: tuple[Habit, ...] = (
             f"examples/peft/llama/h100, which the read-me's figures were run with, {LAUNCHER}",
         )
         for study in ("nemo-docs", "nemo-launcher")
-        for run, overrides in (
-            (r"^llama2-13b SFT; NeMo 24", {"strategy.vpp": 10}),
-            (r"^llama2-70b SFT; NeMo 24", {"strategy.vpp": 20, "strategy.tensor_overlap": "passes"}),
-            (r"^llama2-70b LoRA; NeMo 24", {"strategy.sequence_parallel": False}),
-        )
+        for run, overrides in TUNED.items()
     ),
     *(
         Habit(
