@@ -37,6 +37,8 @@ class Builder:
     """Tokens of one sample, where a sequence is packed of several."""
     heads_copied: bool = False
     """Heads of keys and values are copied to the heads of queries that share them."""
+    row_scales: bool = False
+    """Narrow operands have a scale for each row."""
 
     @property
     def merged(self) -> bool:
@@ -62,13 +64,14 @@ class Builder:
         # the layers of the body alone run narrow; frameworks keep embedding and head wide
         operand = self.operand if split in {"column", "row", "sequence"} and name != "logits" else None
         return Linear(
-            name, rows, inputs, outputs, self.element, bias=bias, split=split, operand=operand, **kw
+            name, rows, inputs, outputs, self.element,
+            bias=bias, split=split, operand=operand, row_scales=self.row_scales, **kw,
         )  # fmt: skip
 
     @property
     def casts_norms(self) -> bool:
         """Norms cast for the product after them: to fp8, in one kernel (Transformer Engine, module/layernorm_linear.py)."""
-        return self.merged and self.operand == ELEMENT_BYTES["fp8"]
+        return self.merged and self.operand == ELEMENT_BYTES["fp8"] and not self.row_scales
 
     def norm(
         self,

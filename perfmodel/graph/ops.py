@@ -66,6 +66,8 @@ class Linear:
     """Ranks that each cast their part of what tensor parallelism gathers: the input of a column split, the gradient of a row split."""
     normed: bool = False
     """The norm before it casts its input on the way."""
+    row_scales: bool = False
+    """Each row of a narrow operand has a scale of its own."""
     frozen: bool = False
     """The weights are not trained."""
     stored: Bytes | None = None
@@ -73,8 +75,8 @@ class Linear:
 
     @property
     def travelling(self) -> Bytes:
-        """Size of an element that is gathered: narrow operands travel narrow."""
-        return self.element if self.operand is None else self.operand
+        """Size of an element that is gathered: narrow operands travel narrow, unless each row has a scale."""
+        return self.element if self.operand is None or self.row_scales else self.operand
 
     @property
     def parameters(self) -> Count:
@@ -123,10 +125,15 @@ class Linear:
         """Read a tensor, write it narrow by rows and by columns: products want it both ways.
 
         Where it is ``gathered``, each rank casts its part by rows, and all of it is turned once it is there. A tensor that a
-        norm cast is only turned; one that makes no gradient of weights need not be.
+        norm cast is only turned; one that makes no gradient of weights need not be. With scales by rows all of it is cast by
+        every rank, for each product anew: a row fits on the chip, but the largest of a column is sought in a pass of its own
+        (derived from torchao/float8, `CastConfig` with axiswise granularity).
         """
         if self.operand is None or (normed and not turned):
             return ()
+        if self.row_scales:
+            each = (1 + turned) * (self.element + self.operand) + turned * self.element
+            return (Stream(f"{self.name} {name}", self.rows * width * each),)
         parts = self.gathered if self.split == gathered else 1
         casting = 0.0 if normed else (self.element + self.operand) / parts
         turning = turned * np.where((np.asarray(parts) > 1) | normed, 2, 1) * self.operand

@@ -42,7 +42,10 @@ def transformer(
     sequence = sequence_of(model, training)
     stored, number = STORED_BYTES[training.precision], ELEMENT_BYTES[training.precision]
     operand = number if number < stored else None
-    build = Builder(model, microbatch, sequence, stored, operand, fused, elementwise, training.packed, heads_copied)
+    build = Builder(
+        model, microbatch, sequence, stored, operand, fused, elementwise, training.packed, heads_copied,
+        row_scales=training.scales == "row",
+    )  # fmt: skip
     encoder_norm: Ops = (build.norm("embedding norm"),) if model.pretraining_head else ()
     prologue: tuple[Block, ...] = (Block("embedding", (*build.lookup(), *build.relative(), *encoder_norm)),)
     body = _layers(build)

@@ -172,6 +172,9 @@ class Training(Group):
     """Tokens of a sample on average, where each sequence is packed of several that do not see one another; None: it is one sample."""
     optimizer: Literal["sgd", "momentum", "adagrad", "adam", "lamb"] = "adam"
     precision: Annotated[Precision, KeepOrigin]
+    scales: Literal["tensor", "row"] = "tensor"
+    """Of fp8 and fp4: one for each operand of a product, or one for each of its rows (torchao's rowwise), for which an operand is cast
+    anew for each product that takes it, and what tensor parallelism gathers travels wide."""
     adapters: Adapters | None = None
     """Low-rank adapters that are trained in the place of the weights (LoRA); None trains all weights."""
     tokens: Positive | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -58,6 +59,35 @@ def test_gathers_travel_narrow_and_sums_wide(operand: float | None, size: float)
     (gather,) = forward_messages(op, GROUP, sequence_parallel=True, pieces=False)
     again, scatter = backward_messages(op, GROUP, sequence_parallel=True, overlap=False, pieces=False)
     assert (gather.size, again.size, scatter.size) == tuple(ROWS * WIDTH * x for x in (size, size, 2.0))
+
+
+def test_scales_by_rows_cast_all_of_an_operand_for_each_product() -> None:
+    """By rows 2 and 1 bytes an element, by columns 2 more for the largest of each."""
+    op = Linear("up", ROWS, WIDTH, OUTPUTS, 2.0, operand=1.0, split="column", row_scales=True)
+    assert casts(op) == (ROWS * WIDTH * 8, ROWS * OUTPUTS * 8)
+    assert casts(replace(op, frozen=True)) == (ROWS * WIDTH * 3, ROWS * OUTPUTS * 8)
+    mine = shard(op, ranks=RANKS, sequence=RANKS)
+    assert isinstance(mine, Linear)
+    assert casts(mine) == (ROWS * WIDTH * 8, ROWS * OUTPUTS / RANKS * 8)
+
+
+def test_scales_by_rows_have_gathers_travel_wide() -> None:
+    op = Linear("up", ROWS, WIDTH, OUTPUTS, 2.0, operand=1.0, split="column", row_scales=True)
+    (gather,) = forward_messages(op, GROUP, sequence_parallel=True, pieces=False)
+    assert gather.size == ROWS * WIDTH * 2.0
+
+
+@pytest.mark.parametrize("tp", [1, 8])
+def test_scales_by_rows_are_slower_and_change_nothing_in_16_bits(tp: int) -> None:
+    job: dict[str, Any] = {"devices": 8, "tp": tp, "zero": 3, "batch": 8 // tp}
+    steps = {
+        (precision, scales): perfmodel.predict(
+            "llama-3.1-8b", "dgx-h100", **job, precision=precision, sets={"workload.training.scales": scales}
+        ).step_time
+        for precision in ("bf16", "fp8") for scales in ("tensor", "row")
+    }  # fmt: skip
+    assert steps["fp8", "row"] > 1.02 * steps["fp8", "tensor"]
+    assert steps["bf16", "row"] == steps["bf16", "tensor"]
 
 
 def test_a_narrow_step_is_faster_by_less_than_the_peak() -> None:

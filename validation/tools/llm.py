@@ -296,6 +296,8 @@ def _cases(line: Line, stem: str, common: set[str]) -> Iterator[Case]:
     if line.text("kind") == "lora":
         overrides |= adapters(line.text("source"))
     overrides |= packed(line.text("source"), line.text("notes"))
+    if "rowwise" in line.text("precision"):
+        overrides["workload.training.scales"] = "row"
     zero = _zero(line)
     if not line.text("microbatch"):
         assumed.append("microbatch not stated")
