@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from perfmodel.specs.strategy import Recompute
     from perfmodel.units import Count
 
+    Mixtures = list[tuple[Count, LocalOp, Experts]]
+
 Way = Literal["forward", "backward"]
 
 
@@ -52,7 +54,7 @@ class Passes:
                 for b in blocks
             ),
         )
-        part = self._launched(serial, self._launches(serial, blocks, "forward"))
+        part = self._launched(serial, blocks, "forward")
         return self._beside(part, blocks, "forward")
 
     def backward(self, blocks: Iterable[LocalBlock], *, recompute: bool = True) -> Part:
@@ -68,30 +70,33 @@ class Passes:
             ),
         )
         ways: tuple[Way, ...] = ("backward", "forward") if again == "full" else ("backward",)
-        part = self._launched(serial, self._launches(serial, blocks, *ways))
+        part = self._launched(serial, blocks, *ways)
         return self._beside(part, blocks, "backward", again)
 
-    def _launches(self, part: Serial, blocks: tuple[LocalBlock, ...], *ways: Way) -> Count:
-        """What a host launches in a pass, which goes through layers in so many ways.
-
-        Where products of experts are not grouped it is more; where graphs hold all but experts, only these and their messages.
-        """
-        mixtures = [(b.repeat, local, local.op) for b in blocks for local in b.ops if isinstance(local.op, Experts)]
-        beyond = sum(
-            (count * op.launches(backward=way == "backward") for count, _, op in mixtures for way in ways), 0.0
-        )
-        more = beyond if self.strategy.expert_kernels == "each" else 0.0
-        if self.strategy.launched == "all":
-            return launches(part) + more
-        return sum((count * _launched_alone(local, way) for count, local, _ in mixtures for way in ways), more)
-
-    def _launched(self, part: Serial, count: Count) -> Part:
-        """A pass, beside the host that launches so many of its kernels."""
+    def _launched(self, part: Serial, blocks: tuple[LocalBlock, ...], *ways: Way) -> Part:
+        """A pass that goes through layers in so many ways, beside the host that launches its kernels."""
         framework = self.strategy.framework
         if framework is None or framework.dispatch is None:
             return part
-        host = term("dispatch", dispatch, kind="host", launches=count, time=framework.dispatch)
+        mixtures = [(b.repeat, local, local.op) for b in blocks for local in b.ops if isinstance(local.op, Experts)]
+        time, loop = framework.dispatch, framework.loop
+        host = term(
+            "dispatch", dispatch, kind="host", launches=self._launches(part, mixtures, ways), time=time,
+            looped=self._looped(mixtures, ways), loop=time if loop is None else loop,
+        )  # fmt: skip
         return Overlap(part.name, (part, host))
+
+    def _launches(self, part: Serial, mixtures: Mixtures, ways: tuple[Way, ...]) -> Count:
+        """What a host launches call by call: all, or experts and their messages alone, where graphs hold the rest."""
+        if self.strategy.launched == "all":
+            return launches(part)
+        return sum((count * _launched_alone(local, way) for count, local, _ in mixtures for way in ways), 0.0)
+
+    def _looped(self, mixtures: Mixtures, ways: tuple[Way, ...]) -> Count:
+        """What calls launch beyond their first kernel, where products of experts are not grouped."""
+        if self.strategy.expert_kernels != "each":
+            return 0.0
+        return sum((count * op.launches(backward=way == "backward") for count, _, op in mixtures for way in ways), 0.0)
 
     def _beside(self, part: Part, blocks: tuple[LocalBlock, ...], name: str, again: Recompute = "none") -> Part:
         """A pass with the messages that travel beside those of another microbatch, in the same proportion."""

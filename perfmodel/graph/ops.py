@@ -127,7 +127,7 @@ class Linear:
         Where it is ``gathered``, each rank casts its part by rows, and all of it is turned once it is there. A tensor that a
         norm cast is only turned; one that makes no gradient of weights need not be. With scales by rows all of it is cast by
         every rank, for each product anew: a row fits on the chip, but the largest of a column is sought in a pass of its own
-        (derived from torchao/float8, `CastConfig` with axiswise granularity).
+        (derived from torchao/float8/float8_linear.py, `axiswise_dim`).
         """
         if self.operand is None or (normed and not turned):
             return ()

@@ -66,6 +66,9 @@ class Framework(Group):
     """Relative error that 80 % of those rows stay within, in logarithms: what its predictions' interval rests on."""
     dispatch: Seconds | None = None
     """Of the host, to launch one kernel or collective; None takes it to be fast enough, as with compiled graphs."""
+    loop: Seconds | None = None
+    """Of the host, to launch each kernel but the first of those that one call of a library launches in a loop, as the products of one expert
+    after another; None takes as long as `dispatch`."""
     cycle: Seconds | None = None
     """Between two looks of a thread for collectives that are ready to start, as Horovod has; None starts them at once."""
 
