@@ -80,10 +80,10 @@ class Passes:
             return part
         mixtures = [(b.repeat, local, local.op) for b in blocks for local in b.ops if isinstance(local.op, Experts)]
         time, loop = framework.dispatch, framework.loop
-        host = term(
-            "dispatch", dispatch, kind="host", launches=self._launches(part, mixtures, ways), time=time,
-            looped=self._looped(mixtures, ways), loop=time if loop is None else loop,
-        )  # fmt: skip
+        host: Part = term("dispatch", dispatch, kind="host", launches=self._launches(part, mixtures, ways), time=time)
+        if mixtures and self.strategy.expert_kernels == "each":
+            looped, loop = self._looped(mixtures, ways), time if loop is None else loop
+            host = Serial("host", (host, term("dispatch in loops", dispatch, kind="host", launches=looped, time=loop)))
         return Overlap(part.name, (part, host))
 
     def _launches(self, part: Serial, mixtures: Mixtures, ways: tuple[Way, ...]) -> Count:
@@ -93,9 +93,7 @@ class Passes:
         return sum((count * _launched_alone(local, way) for count, local, _ in mixtures for way in ways), 0.0)
 
     def _looped(self, mixtures: Mixtures, ways: tuple[Way, ...]) -> Count:
-        """What calls launch beyond their first kernel, where products of experts are not grouped."""
-        if self.strategy.expert_kernels != "each":
-            return 0.0
+        """What calls launch beyond their first kernel, where each expert has products of its own."""
         return sum((count * op.launches(backward=way == "backward") for count, _, op in mixtures for way in ways), 0.0)
 
     def _beside(self, part: Part, blocks: tuple[LocalBlock, ...], name: str, again: Recompute = "none") -> Part:

@@ -7,16 +7,14 @@ import numpy as np
 from perfmodel.units import Count, Seconds
 
 
-def dispatch(*, launches: Count, time: Seconds, looped: Count, loop: Seconds) -> Seconds:
+def dispatch(*, launches: Count, time: Seconds) -> Seconds:
     r"""Time of the host to launch the kernels of a pass, the framework's own work included.
 
-    .. math:: T = n t_h + m t_l
+    .. math:: T = n t_h
 
     Args:
-        launches: n, kernels and collectives that a call of the framework launches.
+        launches: n, kernels and collectives.
         time: t_h, of one.
-        looped: m, kernels that follow others in the same call.
-        loop: t_l, of one.
 
     Assumes that the host runs ahead of the device: of the two the slower sets the pace of a pass.
 
@@ -24,12 +22,10 @@ def dispatch(*, launches: Count, time: Seconds, looped: Count, loop: Seconds) ->
         Derived. That asynchronous launches bind small kernels: NVIDIA, CUDA graphs, and the host
         overheads of Lin et al., 2024 (arXiv:2404.12674), section III.
 
-    >>> dispatch(launches=1000.0, time=2e-5, looped=0.0, loop=0.0)
+    >>> dispatch(launches=1000.0, time=2e-5)
     0.02
-    >>> dispatch(launches=1000.0, time=2e-5, looped=100.0, loop=1e-5)
-    0.021
     """
-    return launches * time + looped * loop
+    return launches * time
 
 
 def polling(*, ranks: Count, cycle: Seconds) -> Seconds:
