@@ -79,10 +79,10 @@ class Passes:
         if framework is None or framework.dispatch is None:
             return part
         mixtures = [(b.repeat, local, local.op) for b in blocks for local in b.ops if isinstance(local.op, Experts)]
-        time, loop = framework.dispatch, framework.loop
-        host: Part = term("dispatch", dispatch, kind="host", launches=self._launches(part, mixtures, ways), time=time)
+        calls, time = self._launches(part, mixtures, ways), framework.dispatch
+        host: Part = term("dispatch", dispatch, kind="host", launches=calls, time=time)
         if mixtures and self.strategy.expert_kernels == "each":
-            looped, loop = self._looped(mixtures, ways), time if loop is None else loop
+            looped, loop = self._looped(mixtures, ways), time if framework.loop is None else framework.loop
             host = Serial("host", (host, term("dispatch in loops", dispatch, kind="host", launches=looped, time=loop)))
         return Overlap(part.name, (part, host))
 

@@ -174,7 +174,7 @@ class Training(Group):
     precision: Annotated[Precision, KeepOrigin]
     scales: Literal["tensor", "row"] = "tensor"
     """Of fp8 and fp4: one for each operand of a product, or one for each of its rows (torchao's rowwise), for which an operand is cast
-    anew for each product that takes it, and what tensor parallelism gathers travels wide."""
+    anew for each product that takes it, and what tensor parallelism gathers travels wide. Experts keep the former."""
     adapters: Adapters | None = None
     """Low-rank adapters that are trained in the place of the weights (LoRA); None trains all weights."""
     tokens: Positive | None = None

@@ -196,13 +196,13 @@ class TestSteps:
     def test_graphs_leave_the_host_what_concerns_experts(self) -> None:
         """Of a layer, its kernels and messages, those of each expert alone; other launches are the graphs'."""
         made = {
-            name: api.predict("qwen3-30b-a3b", "dgx-b200", devices=8, ep=8, batch=64, strategy=name)
+            name: api.predict("qwen3-30b-a3b", "dgx-b200", devices=8, ep=4, batch=64, strategy=name)
             for name in ("nemo", "nemo-graphs", "nemo-eager")
         }
         times = [made[name].step_time for name in ("nemo", "nemo-graphs", "nemo-eager")]
         assert times[0] < times[1] < times[2]
-        assert times[1] > 1.2 * times[0]
-        layers, microbatches, held = 48, 8, 128 // 8
+        assert times[1] > 1.4 * times[0]
+        layers, microbatches, held = 48, 8, 128 // 4
         of_layer = (5 + 4 + 7 + 4) * 99.5e-6 + (2 + 4) * (held - 1) * 32.9e-6
         assert made["nemo-graphs"].kinds["host"][0] == pytest.approx(layers * microbatches * of_layer)
 
