@@ -53,6 +53,7 @@ def work_of(workload: Workload, strategy: Strategy, layout: Layout) -> Work:
         channels_last=strategy.layout == "channels-last",
         persistent=strategy.batch_norm == "persistent",
         heads_copied=strategy.shared_heads == "copied",
+        loss=strategy.loss,
     )
     return Work(graph, divide(graph, layout, strategy), state_of(workload, strategy))
 

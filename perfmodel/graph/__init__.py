@@ -14,7 +14,7 @@ from perfmodel.specs.workload import Convnet, Recommender, Transformer
 
 if TYPE_CHECKING:
     from perfmodel.specs import Workload
-    from perfmodel.specs.strategy import Grain
+    from perfmodel.specs.strategy import Grain, LossKernels
     from perfmodel.units import Count
 
 __all__ = ["Block", "Graph", "expand"]
@@ -22,7 +22,7 @@ __all__ = ["Block", "Graph", "expand"]
 
 def expand(
     workload: Workload, *, microbatch: Count, fused: bool, elementwise: Grain = "merged",
-    channels_last: bool = False, persistent: bool = True, heads_copied: bool = False,
+    channels_last: bool = False, persistent: bool = True, heads_copied: bool = False, loss: LossKernels = "softmax",
 ) -> Graph:  # fmt: skip
     """The graph of one microbatch.
 
@@ -34,6 +34,7 @@ def expand(
         channels_last: the maps of convolutional networks lie as tensor cores want them.
         persistent: batch norm keeps half-precision maps on the chip that lie so.
         heads_copied: heads of keys and values are copied to the heads of queries that share them.
+        loss: whether one kernel computes softmax and cross-entropy of a vocabulary.
 
     >>> from perfmodel.library import find
     >>> expand(find("workloads", "gpt2-124m"), microbatch=1, fused=True).parameters
@@ -44,7 +45,7 @@ def expand(
     if isinstance(model, Transformer):
         return transformer(
             model, workload.training, microbatch=microbatch, fused=fused, elementwise=elementwise,
-            heads_copied=heads_copied,
+            heads_copied=heads_copied, loss=loss,
         )  # fmt: skip
     if isinstance(model, Convnet):
         return convnet(

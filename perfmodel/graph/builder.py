@@ -15,7 +15,7 @@ from perfmodel.specs.common import ELEMENT_BYTES
 if TYPE_CHECKING:
     from perfmodel.graph.split import Split
     from perfmodel.specs.statespace import Part
-    from perfmodel.specs.strategy import Grain
+    from perfmodel.specs.strategy import Grain, LossKernels
     from perfmodel.specs.workload import Transformer
     from perfmodel.units import Bytes, Count
 
@@ -39,6 +39,8 @@ class Builder:
     """Heads of keys and values are copied to the heads of queries that share them."""
     row_scales: bool = False
     """Narrow operands have a scale for each row."""
+    loss: LossKernels = "softmax"
+    """How many kernels compute softmax and cross-entropy of a vocabulary."""
 
     @property
     def merged(self) -> bool:

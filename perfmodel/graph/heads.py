@@ -32,7 +32,7 @@ def _output(build: Builder, *, bias: bool) -> Ops:
     rows = build.tokens * m.predicted
     logits = build.linear("logits", m.hidden, words, "column", rows=rows, bias=bias, shared=m.tied)
     extra: Ops = (Embedding("logits bias", 1, 1, words, build.element, split="none"),) if bias and m.tied else ()
-    return (logits, *extra, Loss("loss", rows, words, build.element))
+    return (logits, *extra, Loss("loss", rows, words, build.element, kernels=build.loss))
 
 
 def _future(build: Builder) -> Ops:

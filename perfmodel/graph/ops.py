@@ -14,6 +14,7 @@ from perfmodel.graph.attention import Attention
 from perfmodel.graph.experts import Experts
 from perfmodel.graph.kernels import SPLITS, Gemm, Stream
 from perfmodel.graph.layers import Conv2d, Lstm, Opaque
+from perfmodel.graph.loss import Loss
 from perfmodel.graph.pointwise import Elementwise, Norm
 from perfmodel.graph.statespace import Scan
 from perfmodel.graph.tables import Pairs, Tables
@@ -182,36 +183,6 @@ class Embedding:
     def _gather(self, name: str, passes: Count) -> Stream:
         elements = self.rows * self.width
         return Stream(name, passes * elements * self.element, pace="gather", elements=elements)
-
-
-@dataclass(frozen=True, slots=True)
-class Loss:
-    """Softmax over the classes and cross-entropy, in fp32."""
-
-    name: str
-    rows: Count
-    vocabulary: Count
-    element: Bytes
-    split: Split = "vocabulary"
-
-    @property
-    def parameters(self) -> Count:
-        """None."""
-        return 0
-
-    @property
-    def saved(self) -> Bytes:
-        """The logits in fp32."""
-        return 4 * self.rows * self.vocabulary
-
-    def forward(self) -> Kernels:
-        """Convert to fp32, find the maximum, subtract it, exponentiate, sum, divide: each a pass through memory."""
-        traffic = self.rows * self.vocabulary * (self.element + 4 + 4 + 8 + 8 + 4 + 8)
-        return (Stream(self.name, traffic, reduces=True),)
-
-    def backward(self) -> Kernels:
-        """Scale the softmax in place, and convert it."""
-        return (Stream(f"{self.name} backward", self.rows * self.vocabulary * (8 + 4 + self.element)),)
 
 
 Op = (

@@ -14,7 +14,7 @@ from perfmodel.specs.workload import sequence_of
 
 if TYPE_CHECKING:
     from perfmodel.specs.statespace import Part
-    from perfmodel.specs.strategy import Grain
+    from perfmodel.specs.strategy import Grain, LossKernels
     from perfmodel.specs.workload import Training, Transformer
     from perfmodel.units import Count
 
@@ -27,6 +27,7 @@ def transformer(
     fused: bool,
     elementwise: Grain,
     heads_copied: bool = False,
+    loss: LossKernels = "softmax",
 ) -> Graph:
     """Blocks of one microbatch of ``microbatch`` sequences.
 
@@ -38,13 +39,14 @@ def transformer(
         elementwise: merged has one kernel for dropout and sums, and one for scale, mask and softmax; primitive has several
             for each norm, activation and dropout.
         heads_copied: heads of keys and values are copied to the heads of queries that share them.
+        loss: whether one kernel computes softmax and cross-entropy.
     """
     sequence = sequence_of(model, training)
     stored, number = STORED_BYTES[training.precision], ELEMENT_BYTES[training.precision]
     operand = number if number < stored else None
     build = Builder(
         model, microbatch, sequence, stored, operand, fused, elementwise, training.packed, heads_copied,
-        row_scales=training.scales == "row",
+        row_scales=training.scales == "row", loss=loss,
     )  # fmt: skip
     encoder_norm: Ops = (build.norm("embedding norm"),) if model.pretraining_head else ()
     prologue: tuple[Block, ...] = (Block("embedding", (*build.lookup(), *build.relative(), *encoder_norm)),)

@@ -73,6 +73,9 @@ def forward_messages(op: Op, group: Group, *, sequence_parallel: bool, pieces: b
             )
         case Embedding(split="vocabulary"):
             return (Message(f"tensor {reduce}", reduce, op.rows * op.width * op.element, group),)
+        case Loss(split="vocabulary", kernels="in-place"):
+            # maximum, sum and predicted logit of each row on each rank, in fp32
+            return (Message("tensor loss", "all-gather", 3 * 4 * op.rows * group.size, group),)
         case Loss(split="vocabulary"):
             # the maximum, the sum and the predicted logit of each row, in fp32
             return tuple(Message("tensor loss", "all-reduce", 4 * op.rows, group) for _ in range(3))

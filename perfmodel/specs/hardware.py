@@ -15,8 +15,9 @@ from perfmodel.yamlfile import Fault, Spec
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-FLASH_1 = 0.5
-"""Rate of the first FlashAttention over that of the second, which is about twice as fast (arXiv:2307.08691, abstract)."""
+FIRST_FLASH = {"flash-1": (0.5, 0.5), "flash-triton": (1 / 1.4, 0.5)}
+"""Rates of the first FlashAttention, and of it in Triton, over those of the second, forward and backward; that is about twice as fast as
+the first, and as Triton's backward, and 1.3 to 1.5 times as fast as Triton's forward (arXiv:2307.08691, section 4.1)."""
 
 
 class Compute(Group):
@@ -180,9 +181,10 @@ class Efficiency(Products):
 
     def fused_attention(self, kind: str) -> FusedAttention:
         """Those of a kernel that a strategy names."""
-        if kind == "flash-1":
-            second = self.fused_attention("flash-2")
-            return second.model_copy(update={"fraction": second.fraction * FLASH_1})
+        if kind in FIRST_FLASH:
+            second, (forward, backward) = self.fused_attention("flash-2"), FIRST_FLASH[kind]
+            slower = {"fraction": second.fraction * forward, "backward": second.backward * backward / forward}
+            return second.model_copy(update=slower)
         return self.attention_kernels.get(kind, self.attention)  # type: ignore[call-overload, no-any-return]
 
     def products(self, precision: Precision) -> Products:

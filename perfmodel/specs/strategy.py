@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 Recompute = Annotated[Literal["none", "selective", "full"], KeepOrigin]
-Attention = Annotated[Literal["unfused", "flash", "flash-2", "flash-1", "cudnn"], KeepOrigin]
+Attention = Annotated[Literal["unfused", "flash", "flash-2", "flash-1", "flash-triton", "cudnn"], KeepOrigin]
 Grain = Literal["primitive", "composed", "separate", "chains", "merged"]
 Schedule = Annotated[
     Literal[
@@ -42,6 +42,7 @@ ORDER = ("tp", "cp", "ep", "dp", "pp")
 Context = Annotated[Literal["all-gather", "ring", "gathered-ring", "ulysses", "ulysses-ring"], KeepOrigin]
 Dispatcher = Annotated[Literal["all-to-all", "deduplicated", "all-gather"], KeepOrigin]
 Permutation = Annotated[Literal["fused", "indexed", "one-hot"], KeepOrigin]
+LossKernels = Annotated[Literal["softmax", "separate", "fused", "in-place"], KeepOrigin]
 ExpertKernels = Annotated[Literal["grouped", "each"], KeepOrigin]
 
 
@@ -167,13 +168,17 @@ class Strategy(Spec):
     attention that go up), core (of attention), output (its projection), mlp (the products before the activation), gate (the second of
     two), heads (copies of shared heads). Empty recomputes none of them."""
     attention: Attention = "flash"
-    """unfused materialises the scores in memory; flash never does, flash-2, flash-1 and cudnn by the
-    kernels of this name, where the device has better."""
+    """unfused materialises the scores in memory; flash never does, flash-2, flash-1, flash-triton (the first, in Triton) and
+    cudnn by the kernels of this name, where the device has better."""
     elementwise: Annotated[Grain, KeepOrigin] = "merged"
     """How much one kernel does. primitive: one operation of the code, several for each norm, gelu and dropout, as in graphs of
     TensorFlow; composed: one operation of root-mean-square norms, rotary positions and gated activations, as models are
     written for eager PyTorch, whose other layers are one kernel; separate: one layer; chains: neighbours up to the next norm or softmax, as XLA fuses;
     merged: also dropout with the residual sum, scale and mask with softmax, rectifiers and sums with the norm before."""
+    loss: LossKernels = "softmax"
+    """Softmax and cross-entropy of a vocabulary: by PyTorch's softmax on an fp32 copy of the logits; separate, a kernel for each step of it,
+    as in Megatron-LM; fused in one kernel that reads the logits as they are, as FlashAttention's and those of compilers; or in-place,
+    likewise, and their gradient takes their place, as in Transformer Engine."""
     optimizer: Annotated[Literal["fused", "separate", "apex"], KeepOrigin] = "fused"
     """Whether the optimiser is one kernel, or each of its operations one; apex fuses that of mixed precision alone."""
     layout: MapLayout = "channels-first"

@@ -32,7 +32,7 @@ TUNED: Mapping[str, Mapping[str, Value]] = {
 
 @dataclass(frozen=True, slots=True)
 class Habit:
-    """Overrides of the rows of one study whose model, framework, machine and date a pattern finds."""
+    """Overrides of the rows of one study whose model, framework, machine, date and table a pattern finds."""
 
     study: str
     run: str
@@ -87,6 +87,11 @@ HABITS: tuple[Habit, ...] = (
         f"pretrain_grok1_314b.py and pretrain_deepseek_v3.py since, {NEMO}/scripts/performance/llm",
     ),
     Habit(
+        "llm-foundry", r"^mpt-(1b|3b|7b|70b);.*Large Scale",
+        {"strategy.attention": "flash-2"},
+        "attn_impl of scripts/train/benchmarking/sweep.py, which came with that table; https://github.com/mosaicml/llm-foundry/tree/5e85bd62d4ec",
+    ),
+    Habit(
         "dgxc-benchmarking", r"^grok1",
         {"strategy.permutation": "indexed"},
         f"no moe_permute_fusion in grok1/grok1_314b.yaml or pretrain_grok1_314b.py, whose default is false, {NEMO}",
@@ -138,7 +143,7 @@ HABITS: tuple[Habit, ...] = (
 """All that fit hold."""
 
 
-def habits(study: str, model: str, framework: str, device: str, date: str = "") -> dict[str, Value]:
+def habits(study: str, model: str, framework: str, device: str, date: str = "", table: str = "") -> dict[str, Value]:
     """What is known of a run beyond its row.
 
     Args:
@@ -147,13 +152,14 @@ def habits(study: str, model: str, framework: str, device: str, date: str = "") 
         framework: likewise.
         device: likewise.
         date: of the runs, as the table prints it.
+        table: heading of the table.
 
     >>> habits("megatron-kwai", "llama2-70b", "Megatron-Kwai", "H800-SXM5-80GB")
     {'strategy.attention': 'flash-2', 'strategy.context': 'all-gather'}
     >>> habits("flagperf", "llama1_7b", "PaddlePaddle", "A100-SXM4-80GB")
     {}
     """
-    run = f"{model}; {framework}; {device}; {date}"
+    run = f"{model}; {framework}; {device}; {date}; {table}"
     found: dict[str, Value] = {}
     for habit in HABITS:
         if habit.study == study and re.search(habit.run, run):

@@ -96,7 +96,8 @@ NOTED: tuple[tuple[str, dict[str, Value]], ...] = (
     (r"async ?TP", {"strategy.tensor_overlap": "backward"}),
     (r"tp-comm-overlap", {"strategy.tensor_overlap": "passes"}),
     (r"no torch\.compile", {"strategy.elementwise": "composed"}),
-    (r"Trainy on WhiteFiber", {"strategy.allocation.logit_copies": 0.5}),
+    (r"Trainy on WhiteFiber", {"strategy.loss": "fused"}),
+    (r"cross-entropy fusion", {"strategy.loss": "in-place"}),
     (r"(?<!un)tied embeddings(?!\?)", {"workload.model.tied": True}),
     (r"\buntied embeddings", {"workload.model.tied": False}),
     (r"hidden-dropout=0", {"workload.model.dropout": False}),
@@ -146,6 +147,11 @@ MaxText's configs/a3; maxtext/configure.sh of dgxc-benchmarking profiles first."
 SHARDING_NODES = {r"Pax .*\b5b": 1, r"Pax .*\b175b": 16}
 """Over how many nodes Pax spreads FSDP, the second of DCN_MESH_SHAPE (paxml/configure.sh)."""
 
+
+FUSED_LOSS = re.compile(r"NeMo (25\.(07|11)|26)|Bridge.*; deepseek")
+"""Software, then model, whose recipes fuse the loss: cross_entropy_fusion_impl of NeMo's scripts/performance/helpers.py since June 2025, of
+Megatron-Bridge's scripts/performance/utils/helpers.py since v0.2.0, of its DeepSeekModelProvider before. Those before compiled Megatron-LM's
+own (impl native), which copies its fresh results back and so moves as much (megatron/core/fusions/fused_cross_entropy.py, note on in-place)."""
 
 DISTRIBUTED_LOSS = 3.5
 """fp32 copies of the logits, beside them, in the loss of a vocabulary that is split: softmax, gradient, exponentials and their sum, when
@@ -292,7 +298,9 @@ def _cases(line: Line, stem: str, common: set[str]) -> Iterator[Case]:
     hardware = _machine(line)
     overrides |= fabric_overrides(hardware, line.text("interconnect"), devices)
     overrides |= _strategy_overrides(line)
-    overrides |= habits(line.study, line.text("model"), line.framework, line.text("hardware"), line.text("date"))
+    overrides |= habits(
+        line.study, line.text("model"), line.framework, line.text("hardware"), line.text("date"), line.text("table")
+    )
     if line.text("kind") == "lora":
         overrides |= adapters(line.text("source"))
     overrides |= packed(line.text("source"), line.text("notes"))
@@ -494,9 +502,13 @@ def _strategy_overrides(line: Line) -> dict[str, Value]:
 
 
 def _allocation(line: Line) -> dict[str, Value]:
-    """Habits of a run's software that its preset has not: of a distributed loss, and of Megatron-Kwai's gated perceptron."""
+    """Habits of a run's software that its preset has not: of losses, and of Megatron-Kwai's gated perceptron."""
     if (line.whole("tp") or 1) > 1 and line.strategy == "torchtitan-fsdp2":
         return {"strategy.allocation.logit_copies": DISTRIBUTED_LOSS}
+    if line.strategy in {"nemo", "nemo-graphs", "nemo-eager"} and not FUSED_LOSS.search(
+        f"{line.framework}; {line.text('model')}"
+    ):
+        return {"strategy.loss": "separate"}
     # megatron/model/transformer.py, ParallelMLP, at atc24ae
     return {"strategy.allocation.gate": "apart"} if "Kwai" in line.framework else {}
 
