@@ -131,6 +131,9 @@ class Processor:
         """The time of one kernel; ``prefix`` and ``kind`` rename what is executed again."""
         name = f"{prefix}{kernel.name}"
         match kernel:
+            case Gemm(apart=True):
+                one = self.time(replace(kernel, count=1, apart=False), prefix, kind)
+                return Repeat(name, one, kernel.count, one_call=True)
             case Gemm():
                 return self._product(name, kernel, kind or "matmul", self._tiles_of(kernel))
             case Convolution():

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Experts:
-    """Experts of one device: each product is one launch over all of them, with tiles of their own."""
+    """Experts of one device."""
 
     name: str
     tokens: Count
@@ -54,6 +54,8 @@ class Experts:
     """Slots of an expert over its mean share; None computes what comes."""
     frozen: bool = False
     """The weights are not trained."""
+    apart: bool = False
+    """Each expert has products of its own; else one launch computes those of all, with tiles that share waves."""
     squared: bool = False
     """The activation is a squared ReLU, which weights tokens in its own kernel though it has no gate."""
 
@@ -210,4 +212,5 @@ class Experts:
         return Gemm(
             f"{self.name} {name}", rows, columns, depth, self.element,
             count=self._busy, operand=self.operand, is_weight_gradient=of_weight, is_input_gradient=of_input,
+            apart=self.apart,
         )  # fmt: skip

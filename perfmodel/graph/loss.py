@@ -44,7 +44,8 @@ class Loss:
         kernel of the maximum also tracks where it is, and those with an operand of each row compute addresses: one element at a time.
         fused: read for maximum and sum (FlashAttention 1.0.9, csrc/xentropy). in-place: read for both, then again and written as
         the gradient (Transformer Engine 2.11, common/triton/cross_entropy.py). With its backward pass the latter was timed to
-        take 3.6 ps a logit on B200 (SimuMax, configs/system/b200_bf16_ceperm.json), as at the pace of rows (derived).
+        take 3.3 ps a logit on B200, and 18.6 of separate steps (SimuMax, configs/system/b200_bf16_ceperm.json); taken to go at the pace of
+        rows, which makes 3.4 and 14 (derived).
         """
         match self.kernels:
             case "softmax":
