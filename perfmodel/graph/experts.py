@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfmodel.graph.kernels import Gemm, Stream
+from perfmodel.graph.kernels import Gemm, Repeated, Stream
 from perfmodel.units import Bytes, Count
 
 if TYPE_CHECKING:
@@ -36,8 +36,10 @@ class Experts:
     bias: bool = False
     load: Count = 1.0
     """Tokens, or slots for them, of the busiest device over the mean."""
-    sorts: Count = 1
-    """Times that tokens are put in order before the products: again where they come from other devices."""
+    own: Count = 1
+    """Of the tokens that it computes, those that come from its own rank, which sorts them before they leave, and weights them."""
+    again: Count = 0
+    """Times that they are sorted once more, where they come from other devices to several experts."""
     imbalance: Count = 1.0
     """The load, where the experts are spread over devices."""
     groups: Count = 1
@@ -147,7 +149,9 @@ class Experts:
 
     def _dispatch(self) -> Kernels:
         """Tokens into the slots of their experts."""
-        return (self._placed("dispatch", self._slots) if self._masked else self._sorting("sort"),)
+        if self._masked:
+            return (self._placed("dispatch", self._slots),)
+        return (*self._routing("routing", 20, 10), self._sorting("sort"))
 
     def _combine(self) -> Kernels:
         """Results back in the places of their tokens, weighted."""
@@ -165,7 +169,19 @@ class Experts:
         return (self._placed("combine backward", self._slots), weights)
 
     def _dispatch_backward(self) -> Kernels:
-        return (self._placed("dispatch backward", self.sequence) if self._masked else self._sorting("sort backward"),)
+        if self._masked:
+            return (self._placed("dispatch backward", self.sequence),)
+        return (self._sorting("sort backward"), *self._routing("routing backward", 15, 10))
+
+    def _routing(self, name: str, kernels: int, for_capacity: int) -> Kernels:
+        """Choice, softmax, maps, counts and balancing loss, each no longer than its launch, where one kernel does not do it all.
+
+        Counted from Megatron-LM, core_v0.9.0, core/transformer/moe/moe_utils.py and router.py.
+        """
+        if self.permutation != "indexed":
+            return ()
+        several = kernels + (0 if self.capacity is None else for_capacity)
+        return (Repeated(Stream(f"{self.name} {name}", 0.0), several, one_call=True),)
 
     @property
     def _masked(self) -> bool:
@@ -191,10 +207,10 @@ class Experts:
     def _sorting(self, name: str) -> Stream:
         """Rows read and written; a general kernel takes one element at a time, where tokens leave their order or come back to it."""
         elements = self._computed * self.hidden
-        traffic = 2 * self.sorts * elements * self.element
         return Stream(
-            f"{self.name} {name}", traffic, pace="gather" if self.permutation == "indexed" else None, elements=elements
-        )
+            f"{self.name} {name}", 2 * (self.own + self.again) * elements * self.element,
+            pace="gather" if self.permutation == "indexed" else None, elements=self.own * elements,
+        )  # fmt: skip
 
     def _weighting(self, name: str, bytes_each: Bytes) -> Kernels:
         """Products with the router's scores, where no other kernel makes them.
@@ -204,7 +220,7 @@ class Experts:
         """
         if self.permutation != "indexed":
             return ()
-        return (Stream(f"{self.name} {name}", bytes_each * self._computed * self.hidden),)
+        return (Stream(f"{self.name} {name}", bytes_each * self.own * self._computed * self.hidden),)
 
     def _grouped(
         self, name: str, rows: Count, columns: Count, depth: Count, *, of_weight: bool = False, of_input: bool = False

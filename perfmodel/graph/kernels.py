@@ -37,10 +37,10 @@ class Gemm:
     """A fused kernel adds it to the sum over microbatches."""
     output: Bytes | None = None
     """Moved for each element of the result, where that is more than writing it."""
-    apart: bool = False
-    """The products run one after another, each in waves of its own."""
     is_input_gradient: bool = field(default=False, repr=False)
-    """Left out of what is printed, by which timings are held out."""
+    """Left out of what is printed, by which timings are held out, as is the next."""
+    apart: bool = field(default=False, repr=False)
+    """The products run one after another, each in waves of its own."""
 
     @property
     def is_gradient(self) -> bool:

@@ -121,7 +121,7 @@ def shard(op: Op, layout: Layout, strategy: Strategy) -> Op:
     return replace(
         op, tokens=op.tokens * layout.etp / layout.tp, experts=held, inner=op.inner / layout.etp,
         load=np.where(spread, op.imbalance, 1.0) if op.capacity is None else op.capacity,
-        sorts=1 + (spread & (np.asarray(held) > 1)), permutation=strategy.permutation,
+        own=1 / layout.etp, again=spread & (np.asarray(held) > 1), permutation=strategy.permutation,
         apart=strategy.expert_kernels == "each",
     )  # fmt: skip
 

@@ -102,6 +102,11 @@ HABITS: tuple[Habit, ...] = (
         f"ET of grok1/launch.sh, {DGXC}",
     ),
     Habit(
+        "dgxc-benchmarking", r"^grok1.*v25\.05[^;]*; GB200",
+        {"strategy.etp": 8},
+        f"likewise, {DGXC}",
+    ),
+    Habit(
         "dgxc-benchmarking", r"^deepseek-v3.*; H100",
         {"strategy.recompute_modules": "latent"},
         f"RM of deepseek_v3/pretraining/launch.sh, {DGXC}",
@@ -132,7 +137,7 @@ HABITS: tuple[Habit, ...] = (
     ),
     *(
         Habit(
-            study, r"ZeRO-3|HF Transformers \+ DeepSpeed",
+            study, r"^[^;]*; [^;]*(ZeRO-3|HF Transformers \+ DeepSpeed)",
             {"strategy.part_copy": "10 us"},
             f"DeepSpeed before 0.5.5 (November 2021): lists of parts, parameter by parameter; _allgather_param, _reduce_scatter_gradient, {DEEPSPEED}; "
             "the time of one is that of AdaptDL's loop over weights (strategies/adaptdl.yaml)",

@@ -98,6 +98,7 @@ NOTED: tuple[tuple[str, dict[str, Value]], ...] = (
     (r"no torch\.compile", {"strategy.elementwise": "composed"}),
     (r"Trainy on WhiteFiber", {"strategy.loss": "fused"}),
     (r"cross-entropy fusion", {"strategy.loss": "in-place"}),
+    (r"moe-grouped-gemm=True", {"strategy.expert_kernels": "grouped"}),
     (r"(?<!un)tied embeddings(?!\?)", {"workload.model.tied": True}),
     (r"\buntied embeddings", {"workload.model.tied": False}),
     (r"hidden-dropout=0", {"workload.model.dropout": False}),
