@@ -94,7 +94,7 @@ _JOB: dict[str, Any] = {
     ),
     "samples": _text("--samples", "N", "Likewise in samples."),
     "recompute": _text("--recompute", "POLICY", "none, selective or full."),
-    "attention": _text("--attention", "KIND", "unfused, flash, flash-2, flash-1 or cudnn."),
+    "attention": _text("--attention", "KIND", "unfused, flash, flash-2, flash-1, flash-triton or cudnn."),
     "schedule": _text(
         "--schedule", "NAME", "1f1b, gpipe, breadth-first, zero-bubble-h1, -h2 or -v, dual-pipe, pipedream, 3f1b …"
     ),

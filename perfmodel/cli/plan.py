@@ -21,7 +21,7 @@ def plan(
     batch: Annotated[str | None, typer.Option("--batch", metavar="N", help="Global batch in samples.")] = None,
     seq: Annotated[str | None, typer.Option("--seq", metavar="N", help="Sequence length in tokens.")] = None,
     precision: Annotated[str | None, typer.Option("--precision", metavar="NAME", help="fp32, tf32, fp16, bf16, fp8 …")] = None,
-    attention: Annotated[str | None, typer.Option("--attention", metavar="KIND", help="unfused, flash, flash-2, flash-1 or cudnn.")] = None,
+    attention: Annotated[str | None, typer.Option("--attention", metavar="KIND", help="unfused, flash, flash-2, flash-1, flash-triton or cudnn.")] = None,
     objective: Annotated[str, typer.Option("--objective", metavar="WHAT", help="time, throughput, cost, energy or memory.")] = "time",
     constrain: Annotated[list[str] | None, typer.Option("--constrain", metavar="'FIGURE<=VALUE'", help="A bound, as 'memory.peak<=72 GiB' or 'mfu>=0.4'.")] = None,
     fix: Annotated[list[str] | None, typer.Option("--fix", metavar="AXIS=VALUE,…", help="Values that an axis keeps to, as tp=4,8 or recompute=full.")] = None,

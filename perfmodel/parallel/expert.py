@@ -112,16 +112,18 @@ class ExpertGroups:
 def shard(op: Op, layout: Layout, strategy: Strategy) -> Op:
     """What one rank computes of the experts of one replica.
 
-    Of T tokens that t c ranks of a replica hold, each has T / (t c); the etp ranks of an expert see those of all of them.
+    Of T tokens that t c ranks of a replica hold, each has T / (t c); the etp ranks of an expert see those of all of them. Where
+    all tokens go to all ranks, each sorts those for its experts afterwards.
     """
     if not isinstance(op, Experts):
         return op
-    spread = np.asarray(layout.ep) > 1
+    spread, gathered = np.asarray(layout.ep) > 1, strategy.dispatcher == "all-gather"
     held = op.experts / layout.ep
     return replace(
         op, tokens=op.tokens * layout.etp / layout.tp, experts=held, inner=op.inner / layout.etp,
         load=np.where(spread, op.imbalance, 1.0) if op.capacity is None else op.capacity,
-        own=1 / layout.etp, again=spread & (np.asarray(held) > 1), permutation=strategy.permutation,
+        own=1 if gathered else 1 / layout.etp, again=False if gathered else spread & (np.asarray(held) > 1),
+        permutation=strategy.permutation,
         apart=strategy.expert_kernels == "each",
     )  # fmt: skip
 

@@ -39,6 +39,13 @@ def test_the_first_runs_at_half_the_rate_of_the_second() -> None:
         assert first == second.model_copy(update={"fraction": second.fraction / 2})
 
 
+def test_the_first_in_triton_is_nearer_to_the_second_forward_than_backward() -> None:
+    efficiency = find("hardware", "dgx-a100-80gb").device.efficiency
+    triton, second = (efficiency.fused_attention(kind) for kind in ("flash-triton", "flash-2"))
+    assert triton.fraction == pytest.approx(second.fraction / 1.4)
+    assert triton.fraction * triton.backward == pytest.approx(second.fraction * second.backward / 2)
+
+
 class TestPackedSamples:
     def test_see_themselves_alone(self) -> None:
         """8 samples of 512 tokens have an eighth of the pairs of one of 4,096, and blocks too short to be as fast."""

@@ -185,6 +185,38 @@ class TestSteps:
                 for d in ("all-to-all", "deduplicated")}  # fmt: skip
         assert many["deduplicated"].step_time < many["all-to-all"].step_time
 
+    def test_few_tokens_leave_cores_idle_where_each_expert_has_products_of_its_own(self) -> None:
+        """128 experts with 32 tokens each, and 2 with thousands, whose waves are full either way."""
+        ratios = []
+        for workload, ep in (("qwen3-30b-a3b", 1), ("mixtral-8x7b", 4)):
+            grouped, each = (
+                api.predict(workload, "dgx-h100", devices=8, ep=ep, batch=8, seq=512 if ep == 1 else 4096,
+                            sets={"strategy.expert_kernels": kernels}).kinds["matmul"][0]
+                for kernels in ("grouped", "each")
+            )  # fmt: skip
+            ratios.append(each / grouped)
+        assert ratios[0] > 1.3
+        assert ratios[1] < 1.1
+
+    def test_tokens_are_sorted_before_tensor_ranks_gather_them(self) -> None:
+        """One expert on each rank: no second sort, and each of 4 ranks has sorted a quarter of what its expert gets."""
+        sorts = []
+        for etp in (1, 4):
+            made = api.predict(
+                "mixtral-8x7b", "dgx-h100", devices=32, tp=4, ep=8, batch=8,
+                sets={"strategy.etp": etp, "strategy.sequence_parallel": True},
+            )  # fmt: skip
+            sorts.append(sum(t for leaf, t, _ in made.terms if leaf.name == "experts sort"))
+        assert sorts[0] == pytest.approx(sorts[1], rel=1e-9)
+
+    def test_a_router_that_no_kernel_fuses_launches_many(self) -> None:
+        names = [
+            {leaf.name for leaf, _, _ in api.predict("mixtral-8x7b", "dgx-h100", devices=8, ep=8, batch=8,
+                                                      sets={"strategy.permutation": how}).terms}
+            for how in ("fused", "indexed")
+        ]  # fmt: skip
+        assert {"experts routing", "experts routing backward"} == {n for n in names[1] - names[0] if "routing" in n}
+
     def test_each_expert_launched_alone_costs_where_the_host_binds(self) -> None:
         times = [
             api.predict("qwen3-30b-a3b", "dgx-h100", devices=8, ep=8, batch=64, strategy="nemo-eager",

@@ -60,6 +60,14 @@ def test_a_copy_of_the_logits_is_four_bytes_for_each() -> None:
     assert size(two, "output") - size(one, "output") == pytest.approx(4 * 4 * 4096 * 32000)
 
 
+def test_a_fused_loss_has_its_gradient_beside_the_logits_or_in_their_place() -> None:
+    fused, in_place = (llama({"strategy.loss": kind}, microbatch=4) for kind in ("fused", "in-place"))
+    logits = 4 * 4096 * 32000
+    assert size(fused, "output") + size(fused, "activations") == pytest.approx(
+        size(in_place, "output") + size(in_place, "activations") + 2 * logits
+    )
+
+
 def test_logits_that_are_gathered_are_those_of_all_tensor_ranks() -> None:
     split, whole = (llama(allocation(logits=kind), tp=4, microbatch=4) for kind in ("split", "whole"))
     rows, element = 4 * 4096, 2

@@ -60,6 +60,11 @@ HABITS: tuple[Habit, ...] = (
         f"pretrain_llama3.sh leaves Megatron-LM's defaults of positions, biases, dropout and output layer; {FLAGPERF}/benchmarks",
     ),
     Habit(
+        "flagperf", r"^mixtral\S*; Megatron-LM",
+        {"strategy.dispatcher": "all-gather", "strategy.expert_kernels": "grouped"},
+        f"megatron_main.sh sets no dispatcher, whose default is allgather, and --moe-grouped-gemm with grouped_gemm; {FLAGPERF}/benchmarks/mixtral_8x7B",
+    ),
+    Habit(
         "flagperf", r"^llama2_70b; Megatron-LM",
         {"strategy.attention": "flash-2"},
         f"read-me, optimisations; {FLAGPERF}/nvidia/llama2_70B-megatron",
