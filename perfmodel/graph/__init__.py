@@ -34,7 +34,7 @@ def expand(
         channels_last: the maps of convolutional networks lie as tensor cores want them.
         persistent: batch norm keeps half-precision maps on the chip that lie so.
         heads_copied: heads of keys and values are copied to the heads of queries that share them.
-        loss: whether one kernel computes softmax and cross-entropy of a vocabulary.
+        loss: whose kernels compute softmax and cross-entropy of a vocabulary.
 
     >>> from perfmodel.library import find
     >>> expand(find("workloads", "gpt2-124m"), microbatch=1, fused=True).parameters

@@ -40,7 +40,7 @@ class Builder:
     row_scales: bool = False
     """Narrow operands have a scale for each row."""
     loss: LossKernels = "softmax"
-    """How many kernels compute softmax and cross-entropy of a vocabulary."""
+    """Whose kernels compute softmax and cross-entropy of a vocabulary."""
 
     @property
     def merged(self) -> bool:

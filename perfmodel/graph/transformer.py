@@ -39,7 +39,7 @@ def transformer(
         elementwise: merged has one kernel for dropout and sums, and one for scale, mask and softmax; primitive has several
             for each norm, activation and dropout.
         heads_copied: heads of keys and values are copied to the heads of queries that share them.
-        loss: whether one kernel computes softmax and cross-entropy.
+        loss: whose kernels compute softmax and cross-entropy.
     """
     sequence = sequence_of(model, training)
     stored, number = STORED_BYTES[training.precision], ELEMENT_BYTES[training.precision]

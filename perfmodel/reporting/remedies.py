@@ -16,7 +16,7 @@ REMEDIES = {
     "optimizer": "take zero 1 over more replicas, or raise tp or pp",
     "activations": "recompute more, take a smaller microbatch, or raise tp with sequence_parallel, or cp",
     "recomputed": "take a smaller microbatch, or raise tp or cp", "backward": "take a smaller microbatch, or raise tp or cp",
-    "output": "take a smaller microbatch, raise tp, or fuse the loss (loss=fused)",
+    "output": "take a smaller microbatch, raise tp, or fuse the loss (strategy.loss=fused)",
     "staging": "offload a smaller fraction, or take a smaller microbatch",
     "gathered": "raise tp, or leave zero below 3", "unreduced": "raise tp or pp", "buckets": "let gradients be views of their buckets",
     "update": "shard the optimiser over more replicas (zero 1)", "workspace": "nothing makes it smaller",
