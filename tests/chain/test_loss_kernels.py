@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 import perfmodel
 from perfmodel.graph.loss import Loss
-from perfmodel.specs.strategy import LossKernels
+
+if TYPE_CHECKING:
+    from perfmodel.specs.strategy import LossKernels
 
 KINDS: tuple[LossKernels, ...] = ("softmax", "separate", "fused", "in-place")
 
