@@ -132,8 +132,8 @@ class Processor:
         name = f"{prefix}{kernel.name}"
         match kernel:
             case Gemm(apart=True):
-                one = self.time(replace(kernel, count=1, apart=False), prefix, kind)
-                return Repeat(name, one, kernel.count, one_call=True)
+                one = replace(kernel, count=1, apart=False)
+                return self.time(Repeated(one, kernel.count, one_call=True), prefix, kind)
             case Gemm():
                 return self._product(name, kernel, kind or "matmul", self._tiles_of(kernel))
             case Convolution():

@@ -187,8 +187,6 @@ def expert_parameters(share: Share, layout: Layout, *, last: Count) -> Count:
 def _copies_of_logits(epilogue: Iterable[LocalBlock], layout: Layout, strategy: Strategy) -> Bytes:
     """What a loss needs beyond the logits that it keeps; where a model has several losses, they follow one another."""
     habits = strategy.allocates
-    # one kernel has no fp32 copies, and its gradient as many bits as the logits
-    copies = {"fused": 0.5, "in-place": 0.0}
     gathered = layout.tp if habits.logits == "whole" else 1
     losses = [local.op for block in epilogue for local in block.ops if isinstance(local.op, Loss)]
     sizes = (
@@ -197,7 +195,7 @@ def _copies_of_logits(epilogue: Iterable[LocalBlock], layout: Layout, strategy: 
             vocabulary=op.vocabulary * gathered,
             element=op.element,
             wide=ELEMENT_BYTES["fp32"],
-            copies=copies.get(op.kernels, float(habits.logit_copies)),
+            copies=op.copies(float(habits.logit_copies)),
         )
         - op.saved
         for op in losses

@@ -38,7 +38,7 @@ class Gemm:
     output: Bytes | None = None
     """Moved for each element of the result, where that is more than writing it."""
     is_input_gradient: bool = field(default=False, repr=False)
-    """Left out of what is printed, by which timings are held out, as is the next."""
+    """Left out of what is printed, by which timings are held out; so is `apart`."""
     apart: bool = field(default=False, repr=False)
     """The products run one after another, each in waves of its own."""
 

@@ -35,11 +35,21 @@ class Loss:
         """The logits, in fp32 unless one kernel reads them as they are."""
         return (4 if self.kernels in {"softmax", "separate"} else self.element) * self._logits
 
+    def copies(self, habit: Count) -> Count:
+        """Of the logits in fp32 that exist beside them: by the framework's habit; of one kernel only the gradient, as wide as they are."""
+        match self.kernels:
+            case "fused":
+                return self.element / 4
+            case "in-place":
+                return 0.0
+            case _:
+                return habit
+
     def forward(self) -> Kernels:
         """Passes through the logits.
 
-        softmax: takes as long as steps that stream would, 56 bytes of a logit in fp32 with the backward pass, though PyTorch's kernels
-        move 36 (SoftMax.cu); derived from Gavel's language model on P100 and V100 (14 calibration rows within 5 %, median; 36 are 11 % off).
+        softmax: takes as long as steps that stream would, 56 bytes of a logit in fp32 with the backward pass (52 in 16 bits), though
+        PyTorch's kernels move 36 (SoftMax.cu); derived from Gavel's language model on P100 and V100 (14 calibration rows within 5 %, median; 36 are 11 % off).
         separate: cast, maximum, difference, exponential, sum, quotient (Megatron-LM, core/tensor_parallel/cross_entropy.py). The
         kernel of the maximum also tracks where it is, and those with an operand of each row compute addresses: one element at a time.
         fused: read for maximum and sum (FlashAttention 1.0.9, csrc/xentropy). in-place: read for both, then again and written as

@@ -9,7 +9,7 @@ import numpy as np
 
 from perfmodel.cost.compute import Processor
 from perfmodel.cost.passes import Passes
-from perfmodel.graph.kernels import Repeated
+from perfmodel.graph.kernels import Gemm, Repeated
 from perfmodel.timeline import Term
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class DistinctProcessor(Processor):
 
     def time(self, kernel: Kernel, prefix: str = "", kind: str = "") -> Part:
         """As of a processor, without inputs."""
-        if isinstance(kernel, Repeated):
+        if isinstance(kernel, Repeated) or (isinstance(kernel, Gemm) and kernel.apart):
             return super().time(kernel, prefix, kind)
         plain = super().time
         return priced(kernel, lambda one: plain(one, prefix, kind), self.classes)

@@ -126,8 +126,8 @@ class Strategy(Spec):
     """How tokens reach their experts: a copy for each expert; one for each rank that has some of them (deduplicated, as
     DeepEP and HybridEP do); or all tokens to all ranks."""
     expert_kernels: ExpertKernels = "grouped"
-    """Whether the host launches the products of all experts of a device at once, or those of each expert; that costs where
-    the host is what binds."""
+    """Whether one launch computes the products of all experts of a device, which share its waves, or each expert has its own, one
+    after another, as in Megatron-Core; those cost the host too, where it binds."""
     launched: Annotated[Literal["all", "experts"], KeepOrigin] = "all"
     """What the host launches kernel by kernel: all, or only what the graphs of a mixture cannot hold (CUDA graphs of attention and
     router): tokens on their way and experts, whose numbers of tokens change."""

@@ -16,6 +16,7 @@ from perfmodel.cost.capacity import footprint
 from perfmodel.cost.holdings import fullest
 from perfmodel.errors import InputError
 from perfmodel.graph import expand
+from perfmodel.graph.kernels import Repeated
 from perfmodel.graph.ops import Experts
 from perfmodel.library import find
 from perfmodel.parallel import Group, Layout, LocalOp, divide
@@ -216,6 +217,12 @@ class TestSteps:
             for how in ("fused", "indexed")
         ]  # fmt: skip
         assert {"experts routing", "experts routing backward"} == {n for n in names[1] - names[0] if "routing" in n}
+
+    @pytest.mark.parametrize(("capacity", "counts"), [(None, (20, 15)), (1.25, (30, 25))])
+    def test_a_capacity_adds_ten_each_way(self, capacity: float | None, counts: tuple[int, int]) -> None:
+        op = Experts("experts", 4096, 1024, 4096, 8, 2, top_k=2, permutation="indexed", capacity=capacity)
+        found = [[k.times for k in way if isinstance(k, Repeated)] for way in (op.forward(), op.backward())]
+        assert found == [[counts[0]], [counts[1]]]
 
     def test_each_expert_launched_alone_costs_where_the_host_binds(self) -> None:
         times = [

@@ -11,6 +11,7 @@ import pytest
 from perfmodel import api
 from perfmodel.cost.capacity import CLASSES, Footprint, Moments
 from perfmodel.cost.demand import CONTEXT, room
+from perfmodel.graph.loss import Loss
 from perfmodel.planner.limits import capacity
 from perfmodel.reporting.prediction import prediction_report, warnings
 from perfmodel.reporting.remedies import REMEDIES
@@ -66,6 +67,8 @@ def test_a_fused_loss_has_its_gradient_beside_the_logits_or_in_their_place() -> 
     assert size(fused, "output") + size(fused, "activations") == pytest.approx(
         size(in_place, "output") + size(in_place, "activations") + 2 * logits
     )
+    wide = Loss("loss", 10, 100, 4, kernels="fused")
+    assert wide.copies(3) * 4 == wide.element
 
 
 def test_logits_that_are_gathered_are_those_of_all_tensor_ranks() -> None:

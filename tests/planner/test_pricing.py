@@ -53,6 +53,26 @@ CASES: dict[str, tuple[str, str, int, int, dict[str, Any]]] = {
         },
     ),
     "experts": ("mixtral-8x7b", "dgx-h100", 64, 64, {"ep": 4}),
+    "experts one by one": (
+        "mixtral-8x7b",
+        "dgx-h100",
+        64,
+        64,
+        {"strategy": "nemo-eager", "fix": {"zero": 1, "recompute": "none", "ep": [2, 4, 8], "etp": [1, 4]}},
+    ),
+    "experts of all tokens, sorted by general kernels": (
+        "qwen3-30b-a3b",
+        "dgx-b200",
+        32,
+        64,
+        {
+            "expert_kernels": "each",
+            "dispatcher": "all-gather",
+            "permutation": "indexed",
+            "loss": "in-place",
+            "fix": {"zero": [0, 1], "recompute": ["none", "full"], "order": "tp-cp-ep-dp-pp"},
+        },
+    ),
     "some layers with experts": ("deepseek-v3", "dgx-h100", 1024, 1024, {"ep": 32, "etp": 1}),
     "experts with products that run again": (
         "mixtral-8x7b",

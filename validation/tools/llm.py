@@ -152,7 +152,8 @@ SHARDING_NODES = {r"Pax .*\b5b": 1, r"Pax .*\b175b": 16}
 FUSED_LOSS = re.compile(r"NeMo (25\.(07|11)|26)|Bridge.*; deepseek")
 """Software, then model, whose recipes fuse the loss: cross_entropy_fusion_impl of NeMo's scripts/performance/helpers.py since June 2025, of
 Megatron-Bridge's scripts/performance/utils/helpers.py since v0.2.0, of its DeepSeekModelProvider before. Those before compiled Megatron-LM's
-own (impl native), which copies its fresh results back and so moves as much (megatron/core/fusions/fused_cross_entropy.py, note on in-place)."""
+own (impl native), which copies its fresh results back and so moves as much (megatron/core/fusions/fused_cross_entropy.py, note on in-place).
+NVIDIA's submissions to MLPerf are taken not to fuse it, as mlperf_lora_llama2_70b.py of NeMo's scripts says."""
 
 DISTRIBUTED_LOSS = 3.5
 """fp32 copies of the logits, beside them, in the loss of a vocabulary that is split: softmax, gradient, exponentials and their sum, when
