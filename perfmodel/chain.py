@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from perfmodel.parallel import Layout, LocalBlock, Share
     from perfmodel.parallel.sharded_state import State
     from perfmodel.specs import Hardware, Strategy, Workload
-    from perfmodel.specs.hardware import Host
     from perfmodel.units import Seconds
 
 
@@ -64,9 +63,9 @@ def processor_of(workload: Workload, hardware: Hardware, strategy: Strategy) -> 
     return Processor(hardware.device, workload.training.precision, strategy.attention, link=link)
 
 
-def stage_of(work: Work, passes: Passes, host: Host, layout: Layout) -> Stage:
+def stage_of(work: Work, passes: Passes, layout: Layout) -> Stage:
     """The passes of one microbatch, priced: of the stage that takes longest."""
-    share, strategy = work.share, passes.strategy
+    share, strategy, host = work.share, passes.strategy, passes.host
     leaving, tier, side = (
         leaving_activations(share, strategy), strategy.keeps_off.activations, HostSide(host, layout.devices),
     )  # fmt: skip

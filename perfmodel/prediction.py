@@ -77,7 +77,7 @@ class Prediction:
     def passes(self) -> Passes:
         """What prices blocks as this job runs them."""
         processor = processor_of(self.workload, self.hardware, self.strategy)
-        return Passes(processor, self.hardware.network, self.strategy, self.state)
+        return Passes(processor, self.hardware.network, self.hardware.host, self.strategy, self.state)
 
     @cached_property
     def terms(self) -> tuple[tuple[Term, float, float], ...]:
@@ -272,7 +272,7 @@ def predict_layout(workload: Workload, hardware: Hardware, strategy: Strategy, l
     """The prediction of degrees that are known to be allowed; each may be a column with one row per candidate."""
     work = work_of(workload, strategy, layout)
     processor = processor_of(workload, hardware, strategy)
-    stage = stage_of(work, Passes(processor, hardware.network, strategy, work.state), hardware.host, layout)
+    stage = stage_of(work, Passes(processor, hardware.network, hardware.host, strategy, work.state), layout)
     sync = sync_of(work, hardware, strategy, layout)
     tree = tree_of(stage, sync, strategy, layout, processor)
     return Prediction(workload, hardware, strategy, layout, work.graph, work.share, work.state, stage, sync, tree)

@@ -1,26 +1,28 @@
 """Fit the dispatch time of a framework to the calibration rows of studies that ran it.
 
-    python tools/fit_dispatch.py STRATEGY[,STRATEGY ...] STUDY [STUDY ...] [--loop]
+    python tools/fit_dispatch.py STRATEGY[,STRATEGY ...] STUDY [STUDY ...] [--loop] [--host MACHINE ...]
 
-The dispatch time is the only constant that is free, or with --loop beside that of kernels that follow others in a call; they minimise
-the mean absolute error of the step time over those rows, each capped at a half. Prints the errors without a host, with the fitted
-one, and the fit as YAML.
+The dispatch time is the only constant that is free, or with --loop beside that of kernels that follow others in a call, with --host
+beside the speed of the hosts of a machine; they minimise the mean absolute error of the step time over those rows, each capped at a
+half. Prints the errors without a host, with the fitted one, and the fit as YAML.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.optimize import minimize, minimize_scalar
+from scipy.optimize import minimize
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from perfmodel.errors import InputError
 from perfmodel.job import Job, load_job
+from perfmodel.library import find
 from perfmodel.prediction import predict
 from perfmodel.specs.measurement import DIRECTNESS
 from perfmodel.specs.strategy import Framework
@@ -28,7 +30,7 @@ from perfmodel.validation.consistency import implied_step_times
 from perfmodel.validation.study import load_studies
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from perfmodel.specs.measurement import Measurement
 
@@ -48,37 +50,44 @@ def cases(studies: list[str], wanted: Callable[[Measurement], bool]) -> Iterator
                 continue
 
 
-def errors(
-    found: list[tuple[Job, float]], dispatch: float, loop: float | None = None
-) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """What is free."""
+
+    dispatch: float
+    """us."""
+    loop: float | None = None
+    """us."""
+    speeds: Mapping[str, float] = field(default_factory=dict)
+    """Of the hosts of machines."""
+
+    def step_time(self, job: Job) -> float:
+        """As predicted with it, in seconds."""
+        times = {"dispatch": 1e-6 * self.dispatch, "loop": None if self.loop is None else 1e-6 * self.loop}
+        framework = Framework.model_construct(name="fit", source="fit", status="fitted", **times)
+        hardware, speed = job.hardware, self.speeds.get(job.hardware.name)
+        if speed is not None:
+            hardware = hardware.model_copy(update={"host": hardware.host.model_copy(update={"speed": speed})})
+        return predict(job.workload, hardware, job.strategy.model_copy(update={"framework": framework})).step_time
+
+
+def errors(found: list[tuple[Job, float]], fit: Fit) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     """Logarithms of predicted over measured step time."""
-    framework = Framework.model_construct(name="fit", dispatch=dispatch, loop=loop, source="fit", status="fitted")
-    strategies = [job.strategy.model_copy(update={"framework": framework}) for job, _ in found]
-    return np.array([
-        np.log(predict(job.workload, job.hardware, strategy).step_time / measured)
-        for (job, measured), strategy in zip(found, strategies, strict=True)
-    ])  # fmt: skip
+    return np.array([np.log(fit.step_time(job) / measured) for job, measured in found])
 
 
-def fitted(found: list[tuple[Job, float]], *, loop: bool) -> list[float]:
-    """Seconds of a dispatch, and with ``loop`` of a kernel in a loop."""
+def fitted(found: list[tuple[Job, float]], machines: list[str], *, loop: bool) -> Fit:
+    """The fit of least error."""
 
-    def loss(us: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
-        if min(us) < 0:
-            return 1.0
-        return float(np.mean(np.minimum(np.abs(errors(found, *(1e-6 * us))), 0.5)))
+    def fit_of(free: Sequence[float]) -> Fit:
+        return Fit(free[0], free[1] if loop else None, dict(zip(machines, free[1 + loop :], strict=True)))
 
-    if not loop:
-        best = minimize_scalar(
-            lambda us: loss(np.array([us])), bounds=(0.0, 200.0), method="bounded", options={"xatol": 0.2}
-        )
-        return [1e-6 * float(best.x)]
-    starts = [(us, us / 3) for us in (50.0, 100.0)]
-    found_best = min(
-        (minimize(loss, start, method="Nelder-Mead", options={"xatol": 0.5}) for start in starts),
-        key=lambda b: float(b.fun),
-    )
-    return [1e-6 * float(us) for us in found_best.x]
+    def loss(free: Sequence[float]) -> float:
+        return 1.0 if min(free) <= 0 else float(np.mean(np.minimum(np.abs(errors(found, fit_of(free))), 0.5)))
+
+    starts = [(us, *([us / 3] if loop else []), *(1.0 for _ in machines)) for us in (50.0, 100.0)]
+    tries = (minimize(loss, start, method="Nelder-Mead", options={"xatol": 0.02, "fatol": 1e-5}) for start in starts)
+    return fit_of(min(tries, key=lambda best: float(best.fun)).x.tolist())
 
 
 def main() -> int:
@@ -87,20 +96,25 @@ def main() -> int:
     parser.add_argument("strategies")
     parser.add_argument("studies", nargs="+")
     parser.add_argument("--loop", action="store_true", help="fit the time of a kernel in a loop too")
+    parser.add_argument("--host", action="append", default=[], metavar="MACHINE", help="fit the speed of its hosts too")
     options = parser.parse_args()
     wanted = options.strategies.split(",")
     found = list(cases(options.studies, lambda row: row.strategy in wanted))
-    best = fitted(found, loop=options.loop)
-    for name, times in (("without", [0.0] * len(best)), ("with", best)):
-        size = np.abs(np.expm1(errors(found, *times)))
+    best = fitted(found, [find("hardware", name).name for name in options.host], loop=options.loop)
+    for name, fit in (("without", Fit(0.0)), ("with", best)):
+        size = np.abs(np.expm1(errors(found, fit)))
         print(
             f"{name:8} {len(found)} rows: median {100 * np.median(size):.1f} %, p90 {100 * np.quantile(size, 0.9):.1f} %"
         )
-    median = float(np.median(np.abs(np.expm1(errors(found, *best)))))
-    constants = ", ".join(
-        f"{name}: {1e6 * time:.1f} us" for name, time in zip(("dispatch", "loop"), best, strict=False)
+    median = float(np.median(np.abs(np.expm1(errors(found, best)))))
+    loop = "" if best.loop is None else f", loop: {best.loop:.1f} us"
+    print(
+        f"framework: {{dispatch: {best.dispatch:.1f} us{loop}, status: fitted, points: {len(found)}, error: {median:.3f}}}"
     )
-    print(f"framework: {{{constants}, status: fitted, points: {len(found)}, error: {median:.3f}}}")
+    for machine, speed in best.speeds.items():
+        rows = [row for row in found if row[0].hardware.name == machine]
+        left = float(np.median(np.abs(np.expm1(errors(rows, best)))))
+        print(f"host of {machine}: {{speed: {speed:.2f}, points: {len(rows)}, error: {left:.3f}}}")
     return 0
 
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from perfmodel.parallel import LocalBlock, LocalOp, Message
     from perfmodel.parallel.sharded_state import State
     from perfmodel.specs import Strategy
+    from perfmodel.specs.hardware import Host
     from perfmodel.specs.network import Tier
     from perfmodel.specs.strategy import Recompute
     from perfmodel.units import Count
@@ -40,6 +41,7 @@ class Passes:
 
     processor: Processor
     network: tuple[Tier, ...]
+    host: Host
     strategy: Strategy
     state: State
     """Bytes for each parameter."""
@@ -79,11 +81,12 @@ class Passes:
         if framework is None or framework.dispatch is None:
             return part
         mixtures = [(b.repeat, local, local.op) for b in blocks for local in b.ops if isinstance(local.op, Experts)]
-        calls, time = self._launches(part, mixtures, ways), framework.dispatch
-        host: Part = term("dispatch", dispatch, kind="host", launches=calls, time=time)
+        calls, time, speed = self._launches(part, mixtures, ways), framework.dispatch, self.host.speed
+        host: Part = term("dispatch", dispatch, kind="host", launches=calls, time=time, speed=speed)
         if mixtures and self.strategy.expert_kernels == "each":
             looped, loop = self._looped(mixtures, ways), time if framework.loop is None else framework.loop
-            host = Serial("host", (host, term("dispatch in loops", dispatch, kind="host", launches=looped, time=loop)))
+            loops = term("dispatch in loops", dispatch, kind="host", launches=looped, time=loop, speed=speed)
+            host = Serial("host", (host, loops))
         return Overlap(part.name, (part, host))
 
     def _launches(self, part: Serial, mixtures: Mixtures, ways: tuple[Way, ...]) -> Count:

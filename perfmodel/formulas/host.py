@@ -7,25 +7,27 @@ import numpy as np
 from perfmodel.units import Count, Seconds
 
 
-def dispatch(*, launches: Count, time: Seconds) -> Seconds:
+def dispatch(*, launches: Count, time: Seconds, speed: Count) -> Seconds:
     r"""Time of the host to launch the kernels of a pass, the framework's own work included.
 
-    .. math:: T = n t_h
+    .. math:: T = \frac{n t_h}{s}
 
     Args:
         launches: n, kernels and collectives.
-        time: t_h, of one.
+        time: t_h, of one, on the host at which times of frameworks are stated.
+        speed: s, of one thread of this host, relative to that one.
 
-    Assumes that the host runs ahead of the device: of the two the slower sets the pace of a pass.
+    Assumes that the host runs ahead of the device: of the two the slower sets the pace of a pass; and that one thread launches, as
+    frameworks do, whose time shrinks with its speed alone.
 
     References:
         Derived. That asynchronous launches bind small kernels: NVIDIA, CUDA graphs, and the host
         overheads of Lin et al., 2024 (arXiv:2404.12674), section III.
 
-    >>> dispatch(launches=1000.0, time=2e-5)
-    0.02
+    >>> round(dispatch(launches=1000.0, time=2e-5, speed=1.25), 6)
+    0.016
     """
-    return launches * time
+    return launches * time / speed
 
 
 def polling(*, ranks: Count, cycle: Seconds) -> Seconds:

@@ -169,8 +169,9 @@ class Pricing:
             classes=classes,
         )
         stage = chain.stage_of(
-            work, DistinctPasses(processor, self.hardware.network, strategy, work.state, classes),
-            self.hardware.host, layout,
+            work,
+            DistinctPasses(processor, self.hardware.network, self.hardware.host, strategy, work.state, classes),
+            layout,
         )  # fmt: skip
         made: Stage = flattened(stage, len(first), apart=SCHEDULES[strategy.schedule].splits)
         return made

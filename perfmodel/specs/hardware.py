@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field
 
 from perfmodel.origin import Fraction, Text
-from perfmodel.specs.common import Group, Precision, Share, Size, SpecFile
+from perfmodel.specs.common import Group, Positive, Precision, Share, Size, SpecFile
 from perfmodel.specs.network import Tier, network_faults
 from perfmodel.units import Bytes, BytesPerSecond, DollarsPerSecond, FlopPerSecond, Hertz, Seconds, Watts
 from perfmodel.yamlfile import Fault, Spec
@@ -249,6 +249,8 @@ class Host(Group):
     devices: Size
     """Devices in one host."""
     cores: Size | None = None
+    speed: Positive = 1.0
+    """Of one thread that launches kernels, relative to EPYC 7742's, at which times of frameworks are stated; that where it is not known."""
     memory: Bytes | None = None
     memory_bandwidth: BytesPerSecond | None = None
     device_link: BytesPerSecond | None = None

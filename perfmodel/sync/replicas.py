@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from perfmodel.parallel.messages import Collective
     from perfmodel.parallel.sharded_state import State
     from perfmodel.specs import Hardware, Strategy
-    from perfmodel.units import Bytes, Count
+    from perfmodel.units import Bytes, Count, Seconds
 
 KIND = "data parallel"
 """Of all terms by which replicas agree."""
@@ -142,7 +142,7 @@ class Replicas:
             return ()
         several = np.asarray(group.size) > 1
         moved = self._moved("copies of parts", several * 2 * size, "memory-bound")
-        launched = term("dispatch of parts", dispatch, kind="host", launches=several * group.size, time=time)
+        launched = self._by_host("dispatch of parts", several * group.size, time)
         return (Overlap("copies of parts", (moved, launched)),)
 
     def weight_loop(self) -> tuple[Part, ...]:
@@ -151,17 +151,18 @@ class Replicas:
         if loop is None:
             return ()
         moved = self._moved("weight loop", self.trained * loop.numbers * ELEMENT_BYTES["fp32"], "memory-bound")
-        launched = term(
-            "weight loop dispatch", dispatch, kind="host", launches=self.tensors * loop.operations, time=loop.operation
-        )
-        read = term("weight loop reads", dispatch, kind="host", launches=self.tensors * loop.reads, time=loop.read)
-        once = term("records of a step", dispatch, kind="host", launches=1.0, time=loop.once)
+        launched = self._by_host("weight loop dispatch", self.tensors * loop.operations, loop.operation)
+        read = self._by_host("weight loop reads", self.tensors * loop.reads, loop.read)
+        once = self._by_host("records of a step", 1.0, loop.once)
         return (Overlap("weight loop", (moved, launched)), read, once)
 
     def optimizer_step(self, shards: Count = 1, expert_shards: Count = 1, share: float = 1.0) -> Part:
         """Of one device, which updates one of so many shards, and one of so many of its experts, or a share of them."""
         updated = share * ((self.trained - self.trained_experts) / shards + self.trained_experts / expert_shards)
         return self._moved("optimizer step", updated * self.state.update_traffic, "optimizer")
+
+    def _by_host(self, name: str, launches: Count, time: Seconds) -> Part:
+        return term(name, dispatch, kind="host", launches=launches, time=time, speed=self.hardware.host.speed)
 
     def _moved(self, name: str, traffic: Bytes, kind: str) -> Part:
         efficiency = self.hardware.device.efficiency
