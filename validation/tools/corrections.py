@@ -17,6 +17,7 @@ _KWAI = "examples/atc24 of Megatron-Kwai, by the name of the run"
 _BLOOM = (
     "train/tr11-176B-ml/tr11-176B-ml.slurm of bigscience at 003b250, --pp-partition-method 'type:transformer|embedding'"
 )
+_WEAK_SCALING = "Table 1 of the SC 2021 paper, of the same models, layouts and batches three months later; not stated here"
 _LORA = "of benchmarks/llama2_70b_lora, which includes config_common_fp4.sh"
 
 CORRECTIONS: dict[str, tuple[dict[str, str], str]] = {
@@ -42,6 +43,10 @@ CORRECTIONS: dict[str, tuple[dict[str, str], str]] = {
     "megatron-kwai-030": ({"recompute": "full"}, f"3_run_7b_4gpus_origin_megatron.sh in {_KWAI}"),
     "megatron-kwai-032": ({"notes": "activation offload ratio alpha=0.1"}, f"2_run_7b_4gpus_ours.sh in {_KWAI}"),
     "megatron-kwai-033": ({"recompute": "full"}, f"3_run_7b_4gpus_origin_megatron.sh in {_KWAI}"),
+    **{
+        f"megatron-sc21-{row:03d}": ({"microbatch": str(samples)}, f"microbatch of {_WEAK_SCALING}")
+        for row, samples in zip(range(23, 33), (16, 16, 16, 8, 4, 2, 2, 1, 1, 1), strict=True)
+    },
     "papers-misc-007": (
         {
             "notes": '"156 TFLOPs in our fastest configuration with A100"; ALiBi; first and last stage hold one layer fewer'
