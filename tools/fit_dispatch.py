@@ -24,6 +24,7 @@ from perfmodel.errors import InputError
 from perfmodel.job import Job, load_job
 from perfmodel.library import find
 from perfmodel.prediction import predict
+from perfmodel.specs.hardware import Thread
 from perfmodel.specs.measurement import DIRECTNESS
 from perfmodel.specs.strategy import Framework
 from perfmodel.validation.consistency import implied_step_times
@@ -67,7 +68,8 @@ class Fit:
         framework = Framework.model_construct(name="fit", source="fit", status="fitted", **times)
         hardware, speed = job.hardware, self.speeds.get(job.hardware.name)
         if speed is not None:
-            hardware = hardware.model_copy(update={"host": hardware.host.model_copy(update={"speed": speed})})
+            thread = Thread.model_construct(speed=speed, source="fit", status="fitted")
+            hardware = hardware.model_copy(update={"host": hardware.host.model_copy(update={"thread": thread})})
         return predict(job.workload, hardware, job.strategy.model_copy(update={"framework": framework})).step_time
 
 
@@ -114,7 +116,9 @@ def main() -> int:
     for machine, speed in best.speeds.items():
         rows = [row for row in found if row[0].hardware.name == machine]
         left = float(np.median(np.abs(np.expm1(errors(rows, best)))))
-        print(f"host of {machine}: {{speed: {speed:.2f}, points: {len(rows)}, error: {left:.3f}}}")
+        print(
+            f"host.thread of {machine}: {{speed: {speed:.2f}, status: fitted, points: {len(rows)}, error: {left:.3f}}}"
+        )
     return 0
 
 

@@ -242,6 +242,17 @@ USUAL_COPIES = Copies.model_construct(source="", status="assumed")
 """Of a host that states none."""
 
 
+class Thread(Group):
+    """One thread of a host, which launches the kernels of a device."""
+
+    speed: Positive
+    """Relative to EPYC 7742's, at which the times of frameworks are stated."""
+
+
+USUAL_THREAD = Thread.model_construct(speed=1.0, source="", status="assumed")
+"""Of a host that states none."""
+
+
 class Host(Group):
     """The computer that drives some of the devices."""
 
@@ -249,12 +260,12 @@ class Host(Group):
     devices: Size
     """Devices in one host."""
     cores: Size | None = None
-    speed: Positive = 1.0
-    """Of one thread that launches kernels, relative to EPYC 7742's, at which times of frameworks are stated; that where it is not known."""
     memory: Bytes | None = None
     memory_bandwidth: BytesPerSecond | None = None
     device_link: BytesPerSecond | None = None
     """Between the host's memory and one device, per direction."""
+    thread: Thread | None = None
+    """None: as fast as EPYC 7742's."""
     copies: Copies | None = None
     """None: each device has its link for itself, and reaches 0.8 of it, as A100 (26 of 31.5 GB/s) and H100 (51 of 63) do."""
     storage: Storage | None = None
@@ -263,6 +274,11 @@ class Host(Group):
     def takes(self) -> Copies:
         """How fast it takes what leaves its devices, or the usual."""
         return self.copies or USUAL_COPIES
+
+    @property
+    def launches(self) -> Thread:
+        """What launches kernels, or the usual."""
+        return self.thread or USUAL_THREAD
 
 
 class Price(Group):

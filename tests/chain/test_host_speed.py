@@ -11,7 +11,7 @@ def run(speed: float, microbatch: int = 1, strategy: str = "megatron-core") -> P
     """GPT-2, which one sample at a time leaves to the host."""
     return api.predict(
         "gpt2-124m", "dgx-a100-80gb", devices=8, batch=64, microbatch=microbatch, seq=1024, strategy=strategy,
-        sets={"hardware.host.speed": str(speed)},
+        sets={"hardware.host.thread.speed": str(speed)},
     )  # fmt: skip
 
 
@@ -32,6 +32,6 @@ def test_a_host_that_does_not_bind_may_have_any_speed() -> None:
 def test_machines_of_one_processor_have_one_speed() -> None:
     """As fitted: Sapphire Rapids and Grace; that of EPYC 7742 is the unit."""
     machines = ("dgx-a100-80gb", "dgx-h100", "dgx-h200", "gb200-nvl72", "gh200-nvl2")
-    speeds = {name: find("hardware", name).host.speed for name in machines}
+    speeds = {name: find("hardware", name).host.launches.speed for name in machines}
     assert speeds["dgx-a100-80gb"] == 1.0
     assert speeds["dgx-h100"] == speeds["dgx-h200"] > speeds["gb200-nvl72"] == speeds["gh200-nvl2"] > 1.0
