@@ -27,7 +27,7 @@ TOOLS = ("Calculon", "SimuMax", "llm-analysis", "half of the peak")
 ALL = (
     Compared("Megatron-LM, 1.7 B to 1 T on up to 3,072 A100", "megatron-sc21", lambda _: True, "Table 1", ("19.8", "7.1", "46.4", "7.9")),
     Compared("Megatron-LM, activation recomputation", "megatron-recompute", lambda _: True, "", ("3.7", "3.4", "25.9", "11.4")),
-    Compared("vTrain, GPT on one host of A100", "vtrain", lambda n: n <= 8, "", ("38.9", "23.7", "57.1", "59.8")),
+    Compared("vTrain, GPT on one host of A100 (composed of profiles of a layer)", "vtrain", lambda n: n <= 8, "", ("38.9", "23.7", "57.1", "59.8")),
     Compared("vTrain, GPT on up to 64 hosts", "vtrain", lambda n: n > 8, "", ("19.6", "13.8", "18.6", "24.4")),
 )  # fmt: skip
 NOTE = """Mean absolute error of the step time in percent. The others' are our reruns of them in 2026 over the whole of each set (Calculon as shipped;

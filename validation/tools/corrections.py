@@ -17,7 +17,9 @@ _KWAI = "examples/atc24 of Megatron-Kwai, by the name of the run"
 _BLOOM = (
     "train/tr11-176B-ml/tr11-176B-ml.slurm of bigscience at 003b250, --pp-partition-method 'type:transformer|embedding'"
 )
-_WEAK_SCALING = "Table 1 of the SC 2021 paper, of the same models, layouts and batches three months later; not stated here"
+_WEAK_SCALING = (
+    "Table 1 of the SC 2021 paper, of the same models, layouts and batches three months later; not stated here"
+)
 _LORA = "of benchmarks/llama2_70b_lora, which includes config_common_fp4.sh"
 
 CORRECTIONS: dict[str, tuple[dict[str, str], str]] = {
