@@ -31,9 +31,11 @@ from perfmodel.validation.consistency import implied_step_times
 from perfmodel.validation.study import load_studies
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping
 
     from perfmodel.specs.measurement import Measurement
+
+    Point = np.ndarray[tuple[int], np.dtype[np.float64]]
 
 
 def cases(studies: list[str], wanted: Callable[[Measurement], bool]) -> Iterator[tuple[Job, float]]:
@@ -64,8 +66,10 @@ class Fit:
 
     def step_time(self, job: Job) -> float:
         """As predicted with it, in seconds."""
-        times = {"dispatch": 1e-6 * self.dispatch, "loop": None if self.loop is None else 1e-6 * self.loop}
-        framework = Framework.model_construct(name="fit", source="fit", status="fitted", **times)
+        loop = None if self.loop is None else 1e-6 * self.loop
+        framework = Framework.model_construct(
+            name="fit", dispatch=1e-6 * self.dispatch, loop=loop, source="fit", status="fitted"
+        )
         hardware, speed = job.hardware, self.speeds.get(job.hardware.name)
         if speed is not None:
             thread = Thread.model_construct(speed=speed, source="fit", status="fitted")
@@ -81,15 +85,16 @@ def errors(found: list[tuple[Job, float]], fit: Fit) -> np.ndarray[tuple[int], n
 def fitted(found: list[tuple[Job, float]], machines: list[str], *, loop: bool) -> Fit:
     """The fit of least error."""
 
-    def fit_of(free: Sequence[float]) -> Fit:
-        return Fit(free[0], free[1] if loop else None, dict(zip(machines, free[1 + loop :], strict=True)))
+    def fit_of(free: Point) -> Fit:
+        values = free.tolist()
+        return Fit(values[0], values[1] if loop else None, dict(zip(machines, values[1 + loop :], strict=True)))
 
-    def loss(free: Sequence[float]) -> float:
+    def loss(free: Point) -> float:
         return 1.0 if min(free) <= 0 else float(np.mean(np.minimum(np.abs(errors(found, fit_of(free))), 0.5)))
 
-    starts = [(us, *([us / 3] if loop else []), *(1.0 for _ in machines)) for us in (50.0, 100.0)]
+    starts = [np.array([us, *([us / 3] if loop else []), *(1.0 for _ in machines)]) for us in (50.0, 100.0)]
     tries = (minimize(loss, start, method="Nelder-Mead", options={"xatol": 0.02, "fatol": 1e-5}) for start in starts)
-    return fit_of(min(tries, key=lambda best: float(best.fun)).x.tolist())
+    return fit_of(min(tries, key=lambda best: float(best.fun)).x)
 
 
 def main() -> int:
