@@ -92,7 +92,7 @@ def test_frozen_weights_have_no_loop() -> None:
     loop = {"strategy.weight_loop.operations": 1, "strategy.weight_loop.operation": "1 ms"}
     adapters = {"workload.training.adapters.rank": 8, "workload.training.adapters.modules": "qkv"}
     whole, narrow = (
-        perfmodel.predict("llama-3.1-8b", "dgx-h100", sets=sets, devices=8, batch=32, seq=4096)
+        perfmodel.predict("llama-3.1-8b", "dgx-a100-80gb", sets=sets, devices=8, batch=32, seq=4096)
         for sets in (loop, loop | adapters)
     )
     launched = [totals(made)["weight loop dispatch"] for made in (whole, narrow)]
