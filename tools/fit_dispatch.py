@@ -107,6 +107,8 @@ def main() -> int:
     options = parser.parse_args()
     wanted = options.strategies.split(",")
     found = list(cases(options.studies, lambda row: row.strategy in wanted))
+    if not found:
+        parser.error(f"{', '.join(options.studies)}: no calibration row of {options.strategies}")
     best = fitted(found, [find("hardware", name).name for name in options.host], loop=options.loop)
     for name, fit in (("without", Fit(0.0)), ("with", best)):
         size = np.abs(np.expm1(errors(found, fit)))

@@ -1,6 +1,6 @@
 """How good the planner's choices are: among measured configurations of one job, what its pick loses to the best measured.
 
-    python tools/regret.py [--groups] [STUDY...]
+    python tools/regret.py [--groups] [--most DEVICES] [--scatter SHARE ...] [STUDY...]
 
 A group is one model, machine, number of devices, batch, sequence and software of one study, of which several layouts were
 measured. The pick is the layout that the model predicts to be fastest, among those that it predicts to fit.
@@ -9,6 +9,9 @@ measured. The pick is the layout that the model predicts to be fastest, among th
 * rank: Spearman's correlation of predicted and measured times, in groups of three or more
 * ratio error: median over pairs of |log of the predicted ratio of their times - log of the measured one|, of layouts that
   are predicted within a quarter of the fastest: what `perfmodel plan` calls a tie
+
+With --scatter the predicted times stand for the measured ones, each shape (hidden, tp, microbatch) off by one draw from a lognormal
+of that standard deviation: what a model would reach that is right but for that.
 """
 
 from __future__ import annotations
@@ -62,6 +65,8 @@ class Run:
     fits: bool
     """As predicted."""
     layout: tuple[object, ...] = ()
+    shape: tuple[object, ...] = ()
+    """What decides the kernels of a layer: hidden units, tp, microbatch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +75,7 @@ class Group:
 
     study: str
     name: str
+    devices: int
     runs: tuple[Run, ...]
 
     @property
@@ -113,7 +119,8 @@ def groups_of(study: Study) -> Iterator[Group]:
         if len({_written(rows[0]) for rows in configurations}) > 1:
             runs = merged([run for rows in configurations for run in _run(rows, study)])
             if len(runs) > 1:
-                yield Group(study.name, " ".join(str(part) for part in key[:5] if part is not None), runs)
+                name = " ".join(str(part) for part in key[:5] if part is not None)
+                yield Group(study.name, name, configurations[0][0].measurement.devices or 1, runs)
 
 
 def configurations_by_job(study: Study) -> dict[tuple[object, ...], list[tuple[Row, ...]]]:
@@ -172,8 +179,9 @@ def _run(rows: tuple[Row, ...], study: Study) -> Iterator[Run]:
             layout = tuple(getattr(job.strategy, name) for name in AXES if name not in {"dp", "shard_group"})
             time = outcome.step_time / (1 + outcome.error)
             yield Run(
-                outcome.id, time, outcome.step_time, made.fits, (*layout, made.layout.dp, made.layout.shard_group)
-            )
+                outcome.id, time, outcome.step_time, made.fits, (*layout, made.layout.dp, made.layout.shard_group),
+                (getattr(job.workload.model, "hidden", None), job.strategy.tp, job.strategy.microbatch),
+            )  # fmt: skip
             return
 
 
@@ -212,13 +220,38 @@ def lines(header: Iterable[str], rows: Iterable[Iterable[str]]) -> Iterator[str]
         yield "| " + " | ".join(row) + " |"
 
 
+DRAWS = 40
+
+
+def scattered(groups: Sequence[Group], spread: float) -> tuple[str, ...]:
+    """Mean regret, the worst with what eight draws of ten stay between, mean rank: means over draws."""
+    shapes = sorted({run.shape for group in groups for run in group.runs}, key=str)
+    random = np.random.default_rng(0)
+    found: list[tuple[float, float, float]] = []
+    for _ in range(DRAWS):
+        off = dict(zip(shapes, np.exp(spread * random.standard_normal(len(shapes))), strict=True))
+        drawn = [
+            replace(g, runs=tuple(replace(run, measured=run.predicted * off[run.shape]) for run in g.runs))
+            for g in groups
+        ]
+        regrets = [group.regret for group in drawn]
+        ranks = [g.rank for g in drawn if g.rank is not None]
+        found.append((float(np.mean(regrets)), max(regrets), float(np.mean(ranks))))
+    mean, worst, rank = np.array(found).mean(axis=0)
+    least, most = np.quantile([draw[1] for draw in found], (0.1, 0.9))
+    return f"{spread:.0%}", f"{mean:.1%}", f"{worst:.0%} ({100 * least:.0f} to {100 * most:.0f})", f"{rank:.2f}"
+
+
 def main() -> None:
     """Print the table, and with --groups each group."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--groups", action="store_true", help="list the groups, largest regret first")
+    parser.add_argument("--most", type=int, metavar="DEVICES", help="groups of at most so many devices alone")
+    parser.add_argument("--scatter", type=float, action="append", default=[], metavar="SHARE", help="of each shape")
     parser.add_argument("studies", nargs="*", metavar="STUDY")
     options = parser.parse_args()
     groups = [group for study in load_studies(options.studies) for group in groups_of(study)]
+    groups = [group for group in groups if options.most is None or group.devices <= options.most]
     if options.groups:
         rows = [
             (g.study, g.name, str(len(g.runs)), f"{100 * g.regret:.1f} %", "" if g.rank is None else f"{g.rank:.2f}", g.pick.id)
@@ -226,6 +259,11 @@ def main() -> None:
         ]  # fmt: skip
         sys.stdout.write("\n".join(lines(("study", "group", "runs", "regret", "rank", "pick"), rows)) + "\n\n")
     sys.stdout.write(table(groups) + "\n")
+    if options.scatter:
+        drawn = [scattered(groups, spread) for spread in options.scatter]
+        sys.stdout.write(
+            "\n" + "\n".join(lines(("scatter", "mean regret", "worst (8 of 10 draws)", "mean rank"), drawn)) + "\n"
+        )
 
 
 if __name__ == "__main__":

@@ -81,7 +81,7 @@ class Passes:
         if framework is None or framework.dispatch is None:
             return part
         mixtures = [(b.repeat, local, local.op) for b in blocks for local in b.ops if isinstance(local.op, Experts)]
-        calls, time, speed = self._launches(part, mixtures, ways), framework.dispatch, self.host.launches.speed
+        calls, time, speed = self._launches(part, mixtures, ways), framework.dispatch, self.host.launcher.speed
         host: Part = term("dispatch", dispatch, kind="host", launches=calls, time=time, speed=speed)
         if mixtures and self.strategy.expert_kernels == "each":
             looped, loop = self._looped(mixtures, ways), time if framework.loop is None else framework.loop

@@ -276,7 +276,7 @@ class Host(Group):
         return self.copies or USUAL_COPIES
 
     @property
-    def launches(self) -> Thread:
+    def launcher(self) -> Thread:
         """What launches kernels, or the usual."""
         return self.thread or USUAL_THREAD
 

@@ -162,7 +162,7 @@ class Replicas:
         return self._moved("optimizer step", updated * self.state.update_traffic, "optimizer")
 
     def _by_host(self, name: str, launches: Count, time: Seconds) -> Part:
-        return term(name, dispatch, kind="host", launches=launches, time=time, speed=self.hardware.host.launches.speed)
+        return term(name, dispatch, kind="host", launches=launches, time=time, speed=self.hardware.host.launcher.speed)
 
     def _moved(self, name: str, traffic: Bytes, kind: str) -> Part:
         efficiency = self.hardware.device.efficiency

@@ -242,7 +242,7 @@ class TestSteps:
         assert times[0] < times[1] < times[2]
         assert times[1] > 1.4 * times[0]
         layers, microbatches, held = 48, 8, 128 // 4
-        framework, speed = made["nemo-graphs"].strategy.framework, made["nemo-graphs"].hardware.host.launches.speed
+        framework, speed = made["nemo-graphs"].strategy.framework, made["nemo-graphs"].hardware.host.launcher.speed
         assert framework is not None
         assert framework.dispatch is not None
         assert framework.loop is not None

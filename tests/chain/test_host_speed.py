@@ -1,9 +1,11 @@
 """The speed of a host's threads, beside the dispatch time of a framework."""
 
+import re
+
 import pytest
 
 from perfmodel import api
-from perfmodel.library import find
+from perfmodel.library import find, names
 from perfmodel.prediction import Prediction
 
 
@@ -29,9 +31,13 @@ def test_a_host_that_does_not_bind_may_have_any_speed() -> None:
     assert len(times) == 1
 
 
-def test_machines_of_one_processor_have_one_speed() -> None:
-    """As fitted: Sapphire Rapids and Grace; that of EPYC 7742 is the unit."""
-    machines = ("dgx-a100-80gb", "dgx-h100", "dgx-h200", "gb200-nvl72", "gh200-nvl2")
-    speeds = {name: find("hardware", name).host.launches.speed for name in machines}
-    assert speeds["dgx-a100-80gb"] == 1.0
-    assert speeds["dgx-h100"] == speeds["dgx-h200"] > speeds["gb200-nvl72"] == speeds["gh200-nvl2"] > 1.0
+def test_speeds_that_are_assumed_are_those_of_the_machine_that_the_note_names() -> None:
+    """Those of Sapphire Rapids and Grace are fitted; that of EPYC 7742 is the unit."""
+    threads = {name: find("hardware", name).host.launcher for name in names("hardware")}
+    assert threads["dgx-a100-80gb"].speed == 1.0 < threads["gb200-nvl72"].speed < threads["dgx-h100"].speed
+    assumed = {name: thread for name, thread in threads.items() if thread.source and thread.status == "assumed"}
+    assert len(assumed) > 10
+    for name, thread in assumed.items():
+        other = re.match(r"that of ([a-z0-9-]+)", thread.note)
+        assert other, name
+        assert thread.speed == threads[other[1]].speed, name

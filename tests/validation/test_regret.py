@@ -16,7 +16,15 @@ TOOL: Any = importlib.import_module("tools.regret")
 
 def group(*runs: tuple[float, float, bool]) -> Any:
     """Measured, predicted, fits."""
-    return TOOL.Group("study", "job", tuple(TOOL.Run(f"run-{i}", *run, layout=(i,)) for i, run in enumerate(runs)))
+    return TOOL.Group("study", "job", 8, tuple(TOOL.Run(f"run-{i}", *run, layout=(i,)) for i, run in enumerate(runs)))
+
+
+def test_without_scatter_the_model_is_right_and_more_of_it_costs_more() -> None:
+    runs = tuple(TOOL.Run(str(tp), 1.0, 1.0 + tp / 50, fits=True, layout=(tp,), shape=(tp,)) for tp in range(1, 9))
+    none, some, more = (TOOL.scattered([TOOL.Group("study", "job", 8, runs)], spread) for spread in (0.0, 0.05, 0.5))
+    assert none[1:] == ("0.0%", "0% (0 to 0)", "1.00")
+    assert 0 < float(some[1].rstrip("%")) < float(more[1].rstrip("%"))
+    assert 1 > float(some[3]) > float(more[3])
 
 
 class TestGroup:

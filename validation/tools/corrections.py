@@ -46,7 +46,13 @@ CORRECTIONS: dict[str, tuple[dict[str, str], str]] = {
     "megatron-kwai-032": ({"notes": "activation offload ratio alpha=0.1"}, f"2_run_7b_4gpus_ours.sh in {_KWAI}"),
     "megatron-kwai-033": ({"recompute": "full"}, f"3_run_7b_4gpus_origin_megatron.sh in {_KWAI}"),
     **{
-        f"megatron-sc21-{row:03d}": ({"microbatch": str(samples)}, f"microbatch of {_WEAK_SCALING}")
+        f"megatron-sc21-{row:03d}": (
+            {
+                "microbatch": str(samples),
+                "notes": "microbatch of Table 1 assumed; model-parallel size alone is printed",
+            },
+            f"microbatch of {_WEAK_SCALING}",
+        )
         for row, samples in zip(range(23, 33), (16, 16, 16, 8, 4, 2, 2, 1, 1, 1), strict=True)
     },
     "papers-misc-007": (
